@@ -1,0 +1,50 @@
+"""A sweep on several threads: blocks are independent, so the order of work does not matter."""
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from smered.execute.serial import Desk, Serial
+from smered.layout import Layout
+from smered.model import Model
+
+__all__ = ["Threads"]
+
+CHUNKS_PER_THREAD = 8  # enough to even out blocks of different cost
+
+
+class Threads(Serial):
+    """Runs chunks of neighbouring blocks on a pool of threads; kernels release the GIL."""
+
+    def __init__(self, model: Model, layout: Layout, threads: int) -> None:
+        super().__init__(model, layout, workers=threads)
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="smered")
+        self._chunks = equal_chunks(model, layout, threads * CHUNKS_PER_THREAD)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.shutdown()
+
+    def _over_blocks(self, work: Callable[[Desk, int, int], None]) -> None:
+        waiting = deque(self._chunks)
+
+        def drain(desk: Desk) -> None:
+            while waiting:
+                try:
+                    first, last = waiting.popleft()
+                except IndexError:  # another thread took the last chunk
+                    return
+                work(desk, first, last)
+
+        for _ in self._pool.map(drain, self._desks):
+            pass  # re-raises what a thread raised
+
+
+def equal_chunks(model: Model, layout: Layout, chunks: int) -> list[tuple[int, int]]:
+    """Cut the blocks into runs of about equal cost: proposals plus records."""
+    cost = np.cumsum(layout.proposals + model.block_sizes)
+    cuts = np.searchsorted(cost, cost[-1] * np.arange(1, chunks) / chunks, side="right")
+    edges = np.unique(np.concatenate(([0], cuts, [len(cost)])))
+    return [(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]

@@ -1,0 +1,172 @@
+"""What a column means: each field type turns columns into codes and hyperparameters."""
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from smered.errors import ConfigError, DataWarning
+from smered.layout import Floats, Int32s
+from smered.records import Records, number_rows
+
+__all__ = ["Categorical", "CodedField", "Field", "Joint"]
+
+DEFAULT_A, DEFAULT_B, DEFAULT_MU = 5.0, 10.0, 1.0  # the paper's
+
+
+@dataclass(frozen=True)
+class CodedField:
+    """A field as the model holds it: codes, level names and hyperparameters."""
+
+    name: str
+    codes: Int32s  # (n,) -1 where missing
+    levels: pa.Array  # text, one per level
+    mu: Floats  # (levels,)
+    a: float
+    b: float
+
+    @property
+    def exact(self) -> bool:
+        """Whether the field is never distorted (b = infinity: organic blocking)."""
+        return math.isinf(self.b)
+
+
+class Field(Protocol):
+    """What the model asks of a field type."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the input that the field reads."""
+        ...
+
+    def code(self, records: Records) -> CodedField:
+        """Code the field's values for every record."""
+        ...
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """A column whose values either agree or differ.
+
+    `a`, `b`: the distortion rate is Beta(a, b); `b=math.inf` forbids distortion, so that linked
+    records must agree. Left out, b is 10, or infinite for a column that also defines blocks.
+    `mu`: the level probabilities are Dirichlet(mu), one number for all levels, or a mapping from
+    level to number, which may name levels that the data do not show.
+    """
+
+    column: str
+    a: float = DEFAULT_A
+    b: float | None = None
+    mu: float | Mapping[str, float] = DEFAULT_MU
+
+    def __post_init__(self) -> None:
+        check_rates(self.column, self.a, self.b)
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+        return self.column
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The one column read."""
+        return (self.column,)
+
+    def code(self, records: Records) -> CodedField:
+        """Code the column, with room for levels that only `mu` names."""
+        column = records.columns[self.column]
+        return finish_field(self, column.codes, column.levels.cast(pa.string()), records)
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Several columns read as one field, for columns that depend on each other.
+
+    A record's value is missing if it is missing in any of the columns. `a`, `b` and `mu` are as
+    in `Categorical`; levels are written `state | office`.
+    """
+
+    columns: tuple[str, ...]
+    a: float = DEFAULT_A
+    b: float | None = None
+    mu: float | Mapping[str, float] = DEFAULT_MU
+
+    def __init__(
+        self,
+        *columns: str,
+        a: float = DEFAULT_A,
+        b: float | None = None,
+        mu: float | Mapping[str, float] = DEFAULT_MU,
+    ) -> None:
+        for name, value in {"columns": columns, "a": a, "b": b, "mu": mu}.items():
+            object.__setattr__(self, name, value)
+        if len(set(columns)) < 2 or len(set(columns)) < len(columns):
+            raise ConfigError(f"Joint needs two or more different columns, not {columns}")
+        check_rates(self.name, self.a, self.b)
+
+    @property
+    def name(self) -> str:
+        """The columns' names, joined."""
+        return " | ".join(self.columns)
+
+    def code(self, records: Records) -> CodedField:
+        """Code each combination of values that occurs as one level."""
+        columns = [records.columns[name] for name in self.columns]
+        complete = np.all([column.codes >= 0 for column in columns], axis=0)
+        codes = np.full(len(records), -1, np.int32)
+        parts = [column.codes[complete] for column in columns]
+        codes[complete] = number_rows(parts, int(complete.sum()))
+        first = np.unique(codes[complete], return_index=True)[1]
+        names = [
+            column.levels.cast(pa.string()).take(pa.array(part[first]))
+            for column, part in zip(columns, parts, strict=True)
+        ]
+        return finish_field(self, codes, pc.binary_join_element_wise(*names, " | "), records)
+
+
+def check_rates(name: str, a: float, b: float | None) -> None:
+    """Refuse hyperparameters of the distortion rate that define no distribution."""
+    if not (a > 0 and math.isfinite(a)):
+        raise ConfigError(f"field {name!r}: a = {a} must be a positive number")
+    if b is not None and not b > 0:
+        raise ConfigError(f"field {name!r}: b = {b} must be positive; math.inf forbids distortion")
+
+
+def finish_field(
+    field: Categorical | Joint, codes: Int32s, levels: pa.Array, records: Records
+) -> CodedField:
+    """Attach hyperparameters to coded values, and warn of fields that cannot do their work."""
+    shown = len(levels)
+    if isinstance(field.mu, Mapping):
+        given = {str(level): float(value) for level, value in field.mu.items()}
+        unseen = sorted(set(given) - set(levels.to_pylist()))
+        levels = pa.concat_arrays([levels, pa.array(unseen, pa.string())])
+        mu = np.array([given.get(level, DEFAULT_MU) for level in levels.to_pylist()], np.float64)
+    else:
+        mu = np.full(len(levels), field.mu, np.float64)
+    impossible = np.flatnonzero(~(np.isfinite(mu) & (mu > 0)))
+    if len(impossible):
+        bad = levels[int(impossible[0])].as_py()
+        raise ConfigError(f"field {field.name!r}: mu of level {bad!r} must be a positive number")
+    if len(levels) == 0:
+        warnings.warn(f"field {field.name!r} is missing in every record", DataWarning, stacklevel=6)
+        levels, mu = pa.array(["(none)"]), np.ones(1)
+    elif shown == np.count_nonzero(codes >= 0) > 1:
+        warnings.warn(
+            f"field {field.name!r} has a different value in every record: it cannot link any; "
+            "leave it out (an id is not a field)",
+            DataWarning,
+            stacklevel=6,
+        )
+    b = field.b
+    if b is None:
+        b = math.inf if set(field.columns) <= set(records.block_columns) else DEFAULT_B
+    return CodedField(field.name, codes, levels, mu, field.a, b)

@@ -1,0 +1,180 @@
+"""True values and distortions given the linkage, drawn exactly (equations 8 and 9).
+
+The numbers used for a cluster or a record depend on its position alone, so the same linkage,
+level probabilities and distortion rates always give the same y and z, in the sweep or long after.
+"""
+
+import math
+
+import numpy as np
+
+from smered.kernels.jit import jit, jit_inline
+from smered.kernels.likelihood import record_odds, tally_levels
+from smered.kernels.moves import gather
+from smered.kernels.rng import DISTORT, EXTRA, TRUE, stream, uniform, words
+
+__all__ = ["draw_latent"]
+
+MISSING, DIFFER = -1, -2
+
+
+@jit_inline
+def level_at(target, field, layout, parameters):  # type: ignore[no-untyped-def]
+    """The level whose interval of the field's running sum of theta holds `target`."""
+    low, high = layout.field_start[field], layout.field_start[field + 1] - 1
+    while low < high:
+        middle = (low + high) // 2
+        if parameters.cumulative[middle] > target:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@jit_inline
+def draw_unseen(field, distinct, extra, used, layout, parameters, scratch):  # type: ignore[no-untyped-def]
+    """Draw a level from theta among those the cluster does not show, by rejection."""
+    while True:
+        level = level_at(uniform(words(extra, used)[0]), field, layout, parameters)
+        used += 1
+        fresh = True
+        for i in range(distinct):
+            if scratch.seen[i] == level:
+                fresh = False
+        if fresh:
+            return level, used
+
+
+@jit_inline
+def draw_true(size, field, u, extra, used, layout, parameters, scratch):  # type: ignore[no-untyped-def]
+    """Draw the true value of the cluster in scratch.members[:size] (equation 8).
+
+    A seen level v weighs theta_v times its tally of rho, every unseen one its theta.
+    """
+    distinct = tally_levels(0, size, field, layout, parameters, scratch)
+    top = 0.0
+    if size > parameters.small:
+        for i in range(distinct):
+            top = max(top, scratch.tally[scratch.seen[i]])
+    unseen = 1.0
+    total = 0.0
+    for i in range(distinct):
+        level = scratch.seen[i]
+        theta = parameters.theta[level]
+        unseen -= theta
+        if size > parameters.small:
+            scratch.tally[level] = theta * math.exp(scratch.tally[level] - top)
+        else:
+            scratch.tally[level] *= theta
+        total += scratch.tally[level]
+    total += max(unseen, 0.0) * math.exp(-top)
+    target = u * total
+    chosen = MISSING
+    for i in range(distinct):
+        level = scratch.seen[i]
+        if chosen == MISSING:
+            if target < scratch.tally[level]:
+                chosen = level
+            else:
+                target -= scratch.tally[level]
+        scratch.tally[level] = 0.0
+    if chosen == MISSING and unseen <= 0.0:
+        chosen = scratch.seen[distinct - 1]  # rounding alone leads here
+    if chosen == MISSING:
+        chosen, used = draw_unseen(field, distinct, extra, used, layout, parameters, scratch)
+    return chosen, used
+
+
+@jit_inline
+def agreed_level(size, field, layout, parameters, scratch):  # type: ignore[no-untyped-def]
+    """The level that all members with a value show, and prod rho over them.
+
+    MISSING if none has a value, DIFFER if they show more than one.
+    """
+    common, product = MISSING, 1.0
+    for i in range(size):
+        record = scratch.members[i]
+        level = np.int64(layout.values[record, field])
+        if level >= 0:
+            if common >= 0 and level != common:
+                return DIFFER, product
+            common = level
+            odds = record_odds(record, field, layout, parameters)
+            product *= 1.0 + odds * parameters.inverse_theta[level]
+    return common, product
+
+
+@jit
+def draw_true_values(row, size, used, true_stream, extra, layout, parameters, scratch):  # type: ignore[no-untyped-def]
+    """Draw y of the cluster in scratch.members[:size] into scratch.true (equation 8).
+
+    MISSING where no member shows a value. Members that agree, by far the commonest case, need no
+    tally: their level weighs theta_v prod rho, all others together 1 - theta_v.
+    """
+    fields = layout.exact.shape[0]
+    half = (fields + 1) // 2
+    pair = words(true_stream, row * half)
+    for field in range(fields):
+        if field % 2 == 0 and field > 0:
+            pair = words(true_stream, row * half + field // 2)
+        level, product = agreed_level(size, field, layout, parameters, scratch)
+        if level != MISSING and not layout.exact[field]:
+            u = uniform(pair[field % 2])
+            agreed = level >= 0 and size <= parameters.small
+            weight = parameters.theta[level] * product if agreed else 0.0
+            if not agreed or u * (weight + 1.0 - parameters.theta[level]) >= weight:
+                level, used = draw_true(
+                    size, field, u, extra, used, layout, parameters, scratch
+                )
+        scratch.true[field] = level
+    return used
+
+
+@jit
+def draw_latent(
+    block, seed, chain, sweep, layout, parameters, clusters, scratch, statistics, true, distorted
+):  # type: ignore[no-untyped-def]
+    """Draw y and z of a block and add them to the sufficient statistics of theta and beta.
+
+    true (n, p) int32 and distorted (n, p) int32 receive y and z at every record; empty arrays
+    leave them unwritten. y is -1 where no record of the entity has a value: it says nothing about
+    theta and is left summed out. z is -1 where the record has no value.
+    """
+    start, end = layout.block_start[block], layout.block_start[block + 1]
+    fields = layout.exact.shape[0]
+    writing = true.shape[0] > 0
+    true_stream = stream(seed, chain, sweep, block, TRUE)
+    extra = stream(seed, chain, sweep, block, EXTRA)
+    distort = stream(seed, chain, sweep, block, DISTORT)
+    half = (fields + 1) // 2
+    used = 0
+    for name in range(start, end):
+        if clusters.entity[name] != name:
+            continue
+        size = gather(name, 0, clusters, scratch)
+        used = draw_true_values(
+            name - start, size, used, true_stream, extra, layout, parameters, scratch
+        )
+        for field in range(fields):
+            if scratch.true[field] != MISSING:
+                statistics.level_counts[scratch.true[field]] += 1
+        for i in range(size):
+            record = scratch.members[i]
+            file_row = layout.rate_row[layout.cell_file[layout.cell[record]]]
+            pair = words(distort, (record - start) * half)
+            for field in range(fields):
+                if field % 2 == 0 and field > 0:
+                    pair = words(distort, (record - start) * half + field // 2)
+                level = layout.values[record, field]
+                value = scratch.true[field]
+                is_distorted = level >= 0 and level != value
+                if level >= 0 and level == value and not layout.exact[field]:
+                    # equation 9: an equal value is distorted with probability 1 / rho
+                    ratio = parameters.odds[file_row, field] * parameters.inverse_theta[level]
+                    is_distorted = uniform(pair[field % 2]) * (1.0 + ratio) < 1.0
+                if is_distorted:
+                    statistics.level_counts[level] += 1
+                    statistics.distorted[file_row, field] += 1
+                if writing:
+                    true[record, field] = value
+                    distorted[record, field] = MISSING if level < 0 else is_distorted

@@ -1,0 +1,140 @@
+"""The weight of a cluster with true values and distortions summed out (equations 3 to 5).
+
+The likelihood of a cluster C in field l is
+
+    L_l(C) = prod_r (beta theta_{x_r}) * [ 1 + sum_{v seen} theta_v (prod_{r: x_r = v} rho_rv - 1) ]
+    rho_rv = 1 + odds_r / theta_v,    odds = (1 - beta) / beta
+
+The product before the bracket is the same for every linkage, so kernels weigh clusters by the
+brackets alone. An exact field (beta = 0) has weight theta_v, or 0 if two levels were seen.
+"""
+
+import math
+
+from smered.kernels.jit import jit, jit_inline
+
+__all__ = ["log_bracket", "log_weight", "record_odds", "tally_levels"]
+
+HUGE, TINY = 1e150, 1e-150
+
+
+@jit_inline
+def record_odds(record, field, layout, parameters):  # type: ignore[no-untyped-def]
+    """(1 - beta) / beta for one record's file and a field."""
+    if parameters.odds.shape[0] == 1:
+        return parameters.odds[0, field]
+    return parameters.odds[layout.rate_row[layout.cell_file[layout.cell[record]]], field]
+
+
+@jit_inline
+def tally_levels(first, size, field, layout, parameters, scratch):  # type: ignore[no-untyped-def]
+    """Multiply rho over the members that show each level; return how many levels were seen.
+
+    Members are scratch.members[first : first + size]. Leaves the levels in scratch.seen and, at
+    each of them, prod rho (its logarithm for clusters above `small`) in scratch.tally, which the
+    caller must set back to 0. rho > 1, so a tally of 0 always means "not seen yet".
+    """
+    in_logs = size > parameters.small
+    distinct = 0
+    for i in range(first, first + size):
+        record = scratch.members[i]
+        level = layout.values[record, field]
+        if level < 0:
+            continue
+        ratio = record_odds(record, field, layout, parameters) * parameters.inverse_theta[level]
+        held = scratch.tally[level]
+        if held == 0.0:
+            scratch.seen[distinct] = level
+            distinct += 1
+            scratch.tally[level] = math.log1p(ratio) if in_logs else 1.0 + ratio
+        elif in_logs:
+            scratch.tally[level] = held + math.log1p(ratio)
+        else:
+            scratch.tally[level] = held * (1.0 + ratio)
+    return distinct
+
+
+@jit_inline
+def exact_factor(first, size, field, layout, parameters, scratch):  # type: ignore[no-untyped-def]
+    """theta_v if all members with a value show v, 1 if none has a value, 0 if they differ."""
+    common = -1
+    for i in range(first, first + size):
+        level = layout.values[scratch.members[i], field]
+        if level >= 0:
+            if common >= 0 and level != common:
+                return 0.0
+            common = level
+    return parameters.theta[common] if common >= 0 else 1.0
+
+
+@jit
+def log_bracket(first, size, field, layout, parameters, scratch):  # type: ignore[no-untyped-def]
+    """Log of the bracket of equation (3), computed in logs: for clusters of any size."""
+    distinct = tally_levels(first, size, field, layout, parameters, scratch)
+    top = 0.0
+    unseen = 1.0
+    for i in range(distinct):
+        level = scratch.seen[i]
+        unseen -= parameters.theta[level]
+        top = max(top, math.log(parameters.theta[level]) + scratch.tally[level])
+    total = max(unseen, 0.0) * math.exp(-top)
+    for i in range(distinct):
+        level = scratch.seen[i]
+        total += math.exp(math.log(parameters.theta[level]) + scratch.tally[level] - top)
+        scratch.tally[level] = 0.0
+    return top + math.log(total)
+
+
+@jit_inline
+def bracket(first, size, field, layout, parameters, scratch):  # type: ignore[no-untyped-def]
+    """The bracket of equation (3) by products: for clusters up to `small`."""
+    distinct = tally_levels(first, size, field, layout, parameters, scratch)
+    total = 1.0
+    for i in range(distinct):
+        level = scratch.seen[i]
+        total += parameters.theta[level] * (scratch.tally[level] - 1.0)
+        scratch.tally[level] = 0.0
+    return total
+
+
+@jit_inline
+def pair_bracket(first, field, layout, parameters, scratch):  # type: ignore[no-untyped-def]
+    """The bracket of two records, the commonest cluster by far, without a tally."""
+    record, other = scratch.members[first], scratch.members[first + 1]
+    level, other_level = layout.values[record, field], layout.values[other, field]
+    total = 1.0
+    if level >= 0 and level == other_level:
+        inverse = parameters.inverse_theta[level]
+        ratio = record_odds(record, field, layout, parameters) * inverse
+        other_ratio = record_odds(other, field, layout, parameters) * inverse
+        return total + parameters.theta[level] * (ratio + other_ratio + ratio * other_ratio)
+    if level >= 0:
+        total += record_odds(record, field, layout, parameters)
+    if other_level >= 0:
+        total += record_odds(other, field, layout, parameters)
+    return total
+
+
+@jit
+def log_weight(first, size, layout, parameters, scratch):  # type: ignore[no-untyped-def]
+    """Log weight of the cluster scratch.members[first : first + size]: its brackets, all fields."""
+    total = 0.0
+    product = 1.0
+    for field in range(layout.exact.shape[0]):
+        if layout.exact[field]:
+            product *= exact_factor(first, size, field, layout, parameters, scratch)
+            if product == 0.0:
+                return -math.inf
+        elif size > parameters.small:
+            total += log_bracket(first, size, field, layout, parameters, scratch)
+        elif size == 1:
+            if layout.values[scratch.members[first], field] >= 0:
+                product *= 1.0 + record_odds(scratch.members[first], field, layout, parameters)
+        elif size == 2:
+            product *= pair_bracket(first, field, layout, parameters, scratch)
+        else:
+            product *= bracket(first, size, field, layout, parameters, scratch)
+        if product > HUGE or product < TINY:
+            total += math.log(product)
+            product = 1.0
+    return total + math.log(product)

@@ -1,0 +1,82 @@
+"""A counter-based generator: Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011).
+
+Every random number is a pure function of (seed, chain, sweep, block, purpose, index). There is no
+state to carry, so a block gives the same numbers on any thread, in any order and after a resume.
+"""
+
+import numpy as np
+
+from smered.kernels.jit import jit_inline
+
+__all__ = ["DISTORT", "EXTRA", "PROPOSE", "SPLIT", "TRUE"]
+__all__ += ["below", "high", "low", "stream", "uniform", "words"]
+
+# What a stream is for. Streams of different purpose never share a number.
+PROPOSE, SPLIT, TRUE, EXTRA, DISTORT = 0, 1, 2, 3, 4
+PURPOSES = 8
+
+MASK = np.uint64(0xFFFFFFFF)
+HALF = np.uint64(32)
+MULTIPLIER_0 = np.uint64(0xD2511F53)
+MULTIPLIER_1 = np.uint64(0xCD9E8D57)
+WEYL_0 = np.uint64(0x9E3779B9)
+WEYL_1 = np.uint64(0xBB67AE85)
+ELEVEN = np.uint64(11)
+
+
+@jit_inline
+def stream(seed, chain, sweep, block, purpose):  # type: ignore[no-untyped-def]
+    """Name a stream of random words: (key low, key high, block, sweep, chain and purpose)."""
+    key = np.uint64(seed)
+    return (
+        key & MASK,
+        key >> HALF,
+        np.uint64(block) & MASK,
+        np.uint64(sweep) & MASK,
+        np.uint64(chain * PURPOSES + purpose) & MASK,
+    )
+
+
+@jit_inline
+def words(stream, index):  # type: ignore[no-untyped-def]
+    """Return the two 64-bit words that stand at `index` (below 2**32) of a stream."""
+    k0, k1, c1, c2, c3 = stream
+    c0 = np.uint64(index) & MASK
+    for _ in range(10):
+        product_0 = MULTIPLIER_0 * c0
+        product_1 = MULTIPLIER_1 * c2
+        c0 = (product_1 >> HALF) ^ c1 ^ k0
+        c1 = product_1 & MASK
+        c2 = (product_0 >> HALF) ^ c3 ^ k1
+        c3 = product_0 & MASK
+        k0 = (k0 + WEYL_0) & MASK
+        k1 = (k1 + WEYL_1) & MASK
+    return (c1 << HALF) | c0, (c3 << HALF) | c2
+
+
+@jit_inline
+def uniform(word):  # type: ignore[no-untyped-def]
+    """Turn the upper 53 bits of a word into a number in [0, 1)."""
+    return np.float64(word >> ELEVEN) * (1.0 / 9007199254740992.0)
+
+
+@jit_inline
+def low(word):  # type: ignore[no-untyped-def]
+    """The lower 32 bits of a word."""
+    return word & MASK
+
+
+@jit_inline
+def high(word):  # type: ignore[no-untyped-def]
+    """The upper 32 bits of a word."""
+    return word >> HALF
+
+
+@jit_inline
+def below(half, bound):  # type: ignore[no-untyped-def]
+    """Turn 32 random bits into an integer in [0, bound).
+
+    Its bias is below bound / 2**32. It only ever chooses which pair is proposed, where any
+    distribution that does not look at the linkage is exact.
+    """
+    return np.int64((half * np.uint64(bound)) >> HALF)

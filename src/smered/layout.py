@@ -1,0 +1,88 @@
+"""The flat arrays that a sweep reads and writes, as named tuples that kernels take directly.
+
+Sizes: n records, p fields, T levels of all fields together, k files, B blocks, G cells (a block's
+records of one file), R rows of distortion rates (1, or k when rates differ by file). Records stand
+in kernel order: by block, then by file, so that a block's data sit together.
+"""
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Bools", "Clusters", "Floats", "Int32s", "Int64s", "Layout", "Parameters"]
+__all__ += ["BlockPrior", "Scratch", "Statistics"]
+
+Bools: TypeAlias = NDArray[np.bool_]
+Floats: TypeAlias = NDArray[np.float64]
+Int32s: TypeAlias = NDArray[np.int32]
+Int64s: TypeAlias = NDArray[np.int64]
+
+UNLIMITED = -1  # BlockPrior.free of a prior that does not count labels
+COIN_SIDES = 2048  # Layout.uniform_share is a share of this
+
+
+class Layout(NamedTuple):
+    """What never changes during a run: the coded records and which pairs are proposed."""
+
+    values: Int32s  # (n, p) position in the flat level tables, -1 where missing
+    field_start: Int64s  # (p + 1,) first level of each field in the flat tables
+    exact: Bools  # (p,) fields that are never distorted (b = infinity)
+    block_start: Int64s  # (B + 1,) first record of each block
+    cell: Int32s  # (n,) cell of each record
+    cell_start: Int64s  # (G + 1,) first record of each cell
+    cell_file: Int32s  # (G,) file of each cell
+    single: Bools  # (k,) files that hold no two records of one entity
+    rate_row: Int32s  # (k,) row of each file in the table of distortion rates
+    candidate_start: Int64s  # (n + 1,) where each record's candidates begin
+    candidates: Int32s  # records worth proposing with a record
+    proposals: Floats  # (B,) expected proposals per sweep
+    uniform_share: int  # of COIN_SIDES, how often a pair is uniform rather than informed
+
+
+class Parameters(NamedTuple):
+    """Level probabilities and distortion rates of one sweep, ready for look-up."""
+
+    theta: Floats  # (T,)
+    inverse_theta: Floats  # (T,) 1 / theta
+    cumulative: Floats  # (T,) running sums of theta within each field
+    odds: Floats  # (R, p) (1 - beta) / beta; 0 for exact fields, which do not use it
+    small: int  # clusters up to this size are weighed by products, larger ones in logs
+
+
+class BlockPrior(NamedTuple):
+    """The prior on the linkage, conditioned so that blocks are independent (equation 7)."""
+
+    log_unit: Floats  # (B,) log weight of one more cluster in a block
+    free: Int64s  # (B,) labels the block may still use, or UNLIMITED
+    log_size: Floats  # (largest cluster + 1,) log W[size]
+
+
+class Clusters(NamedTuple):
+    """The linkage: a cluster is named by its first record; its members form a ring."""
+
+    entity: Int32s  # (n,) first record of each record's cluster: the state of the chain
+    following: Int32s  # (n,) next record in the ring
+    size: Int32s  # (n,) at a cluster's first record: its number of records
+    log_weight: Floats  # (n,) at a cluster's first record: log of its brackets (equation 4)
+
+
+class Scratch(NamedTuple):
+    """Room for one thread to work in, so that nothing is allocated during a sweep."""
+
+    members: Int32s  # (largest cluster,)
+    seen: Int32s  # (largest cluster,) distinct levels of the cluster being weighed
+    tally: Floats  # (T,) zero between uses
+    true: Int32s  # (p,) true values of the cluster being drawn
+    mark: Int64s  # (k,) stamp of the last merge that met a file
+    stamp: Int64s  # (1,)
+
+
+class Statistics(NamedTuple):
+    """What a sweep leaves behind; integers, so that their sum does not depend on the order."""
+
+    level_counts: Int64s  # (T,) true values plus distorted values at each level
+    distorted: Int64s  # (R, p)
+    moves: Int64s  # (4,) merges proposed, merges accepted, splits proposed, splits accepted
+    block_entities: Int64s  # (B,) shared between threads
+    block_log_weight: Floats  # (B,) shared between threads

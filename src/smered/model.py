@@ -1,0 +1,169 @@
+"""The model: everything that stays fixed during a run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from smered.errors import ConfigError
+from smered.fields import Categorical, CodedField, Field
+from smered.layout import COIN_SIDES, Bools, Floats, Int32s, Int64s, Layout
+from smered.pairs import InformedPairs, PairChoice
+from smered.priors import Prior, UniformLabels
+from smered.records import Records, suggest
+
+__all__ = ["Distortion", "Duplicates", "Model"]
+
+Duplicates = bool | Mapping[str, bool]
+Distortion = Literal["field", "file"]
+
+LARGEST_STREAM = 2**32 - 1  # numbers that one stream of the generator holds
+
+
+@dataclass(frozen=True)
+class Model:
+    """Records, the meaning of their fields, and the priors.
+
+    `duplicates` says whether a file may hold two records of one entity: for all files at once, or
+    for each file by name (files not named may). `distortion` is "field" for one distortion rate
+    per field, "file" for one per file and field. `pairs` decides only the speed.
+    """
+
+    records: Records
+    fields: Sequence[str | Field]
+    duplicates: Duplicates = True
+    distortion: Distortion = "field"
+    prior: Prior = field(default_factory=UniformLabels)
+    pairs: PairChoice = field(default_factory=InformedPairs)
+
+    def __post_init__(self) -> None:
+        if not self.fields:
+            raise ConfigError("no fields given; name at least one column to compare")
+        if self.distortion not in ("field", "file"):
+            raise ConfigError(f"distortion = {self.distortion!r} must be 'field' or 'file'")
+        if isinstance(self.duplicates, Mapping):
+            for file in self.duplicates:
+                if file not in self.records.files:
+                    raise ConfigError(
+                        f"duplicates: no file {file!r}; {suggest(file, self.records.files)}"
+                    )
+        names = [part.name for part in as_fields(self.fields)]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise ConfigError(f"field {repeated[0]!r} is given twice")
+        largest = int(self.block_sizes.max()) * len(names)
+        if largest > LARGEST_STREAM:
+            raise ConfigError(
+                f"the largest block holds {int(self.block_sizes.max())} records of {len(names)} "
+                "fields, more than one block can; use smaller blocks"
+            )
+
+    @cached_property
+    def coded(self) -> tuple[CodedField, ...]:
+        """The fields, coded."""
+        return tuple(part.code(self.records) for part in as_fields(self.fields))
+
+    @cached_property
+    def order(self) -> Int64s:
+        """Records in kernel order: by block, then by file, then as they came."""
+        return np.lexsort((self.records.file, self.records.block)).astype(np.int64)
+
+    @cached_property
+    def block_sizes(self) -> Int64s:
+        """Records in each block (B,)."""
+        return np.bincount(self.records.block).astype(np.int64)
+
+    @cached_property
+    def single(self) -> Bools:
+        """Which files hold no duplicates (k,)."""
+        if isinstance(self.duplicates, Mapping):
+            allowed = [self.duplicates.get(file, True) for file in self.records.files]
+        else:
+            allowed = [self.duplicates] * len(self.records.files)
+        return ~np.array(allowed, np.bool_)
+
+    @cached_property
+    def exact(self) -> Bools:
+        """Which fields are never distorted (p,)."""
+        return np.array([part.exact for part in self.coded])
+
+    @cached_property
+    def field_start(self) -> Int64s:
+        """First level of each field in the flat level tables (p + 1,)."""
+        return np.concatenate(([0], np.cumsum([len(part.mu) for part in self.coded])))
+
+    @cached_property
+    def mu(self) -> Floats:
+        """Dirichlet hyperparameters of all fields (T,)."""
+        return np.concatenate([part.mu for part in self.coded])
+
+    @property
+    def rate_rows(self) -> int:
+        """Rows of distortion rates: one, or one per file."""
+        return len(self.records.files) if self.distortion == "file" else 1
+
+    @cached_property
+    def observed(self) -> Int64s:
+        """Values present, by row of distortion rates and field (R, p)."""
+        files = self.records.file if self.distortion == "file" else np.zeros(len(self.records), int)
+        present = [np.bincount(files[part.codes >= 0], minlength=self.rate_rows) for part in self.coded]
+        return np.stack(present, axis=1).astype(np.int64)
+
+    @cached_property
+    def shown(self) -> Int64s:
+        """Records that show each level (T,)."""
+        counts = [np.bincount(part.codes[part.codes >= 0], minlength=len(part.mu)) for part in self.coded]
+        return np.concatenate(counts).astype(np.int64)
+
+    @cached_property
+    def largest_cluster(self) -> int:
+        """More records than any legal cluster can hold."""
+        return int(self.block_sizes.max())
+
+    def layout(self, proposals: int | None = None) -> Layout:
+        """Lay the records out for the kernels, with `proposals` per sweep (default: n)."""
+        n, files = len(self.records), len(self.records.files)
+        file, block = self.records.file[self.order], self.records.block[self.order]
+        cell_key = block * files + file
+        new_cell = np.append(True, cell_key[1:] != cell_key[:-1])
+        cell: Int32s = (np.cumsum(new_cell) - 1).astype(np.int32)
+        cell_start = np.append(np.flatnonzero(new_cell), n).astype(np.int64)
+        cell_file = file[new_cell]
+        block_start = np.concatenate(([0], np.cumsum(self.block_sizes)))
+        values = np.empty((n, len(self.coded)), np.int32)
+        for column, part in enumerate(self.coded):
+            codes = part.codes[self.order]
+            values[:, column] = np.where(codes >= 0, codes + self.field_start[column], -1)
+        tables = self.pairs.tables(
+            values, self.exact, block_start, cell, cell_start, self.single[cell_file]
+        )
+        weight = tables.block_weight
+        per_sweep = n if proposals is None else proposals
+        expected = weight * (per_sweep / weight.sum()) if weight.any() else weight
+        by_file = self.distortion == "file"
+        return Layout(
+            values=values,
+            field_start=self.field_start,
+            exact=self.exact,
+            block_start=block_start,
+            cell=cell,
+            cell_start=cell_start,
+            cell_file=cell_file,
+            single=self.single,
+            rate_row=np.arange(files, dtype=np.int32) if by_file else np.zeros(files, np.int32),
+            candidate_start=tables.candidate_start,
+            candidates=tables.candidates,
+            proposals=expected,
+            uniform_share=round(tables.uniform_share * COIN_SIDES),
+        )
+
+    def with_pairs(self, pairs: PairChoice) -> "Model":
+        """The same model with another choice of pairs."""
+        return replace(self, pairs=pairs)
+
+
+def as_fields(fields: Sequence[str | Field]) -> list[Field]:
+    """Read plain column names as categorical fields."""
+    return [Categorical(part) if isinstance(part, str) else part for part in fields]

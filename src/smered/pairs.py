@@ -1,0 +1,141 @@
+"""Which pairs of records are proposed, and how often in each block.
+
+The choice never depends on the linkage, so it changes how fast the chain mixes and never what it
+converges to.
+"""
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Protocol
+
+import numpy as np
+
+from smered.errors import ConfigError
+from smered.layout import COIN_SIDES, Bools, Floats, Int32s, Int64s
+
+__all__ = ["InformedPairs", "PairChoice", "PairTables", "UniformPairs"]
+
+MOST_PATTERNS = 48  # subsets of fields tried when building candidate lists
+
+
+@dataclass(frozen=True)
+class PairTables:
+    """Candidate lists in compressed form, and the weight of each block."""
+
+    candidate_start: Int64s  # (n + 1,)
+    candidates: Int32s
+    block_weight: Floats  # (B,) relative number of proposals
+    uniform_share: float
+
+
+class PairChoice(Protocol):
+    """How pairs are chosen."""
+
+    def tables(
+        self,
+        values: Int32s,
+        exact: Bools,
+        block_start: Int64s,
+        cell: Int32s,
+        cell_start: Int64s,
+        cell_single: Bools,
+    ) -> PairTables:
+        """Build the tables for records in kernel order."""
+        ...
+
+
+@dataclass(frozen=True)
+class UniformPairs:
+    """Every pair within a block that may share an entity, equally often (the paper's choice)."""
+
+    def tables(
+        self,
+        values: Int32s,
+        exact: Bools,
+        block_start: Int64s,
+        cell: Int32s,
+        cell_start: Int64s,
+        cell_single: Bools,
+    ) -> PairTables:
+        """No lists; blocks weighted by their number of pairs."""
+        partners = partners_of_records(block_start, cell, cell_start, cell_single)
+        return PairTables(
+            candidate_start=np.zeros(len(values) + 1, np.int64),
+            candidates=np.empty(0, np.int32),
+            block_weight=np.add.reduceat(partners, block_start[:-1]).astype(np.float64),
+            uniform_share=1.0,
+        )
+
+
+@dataclass(frozen=True)
+class InformedPairs:
+    """Mostly pairs that agree on all fields but one or two; a share of uniform pairs.
+
+    `candidates` caps each record's list. `uniform_share` keeps every legal pair reachable in one
+    proposal.
+    """
+
+    candidates: int = 8
+    uniform_share: float = 0.05
+
+    def __post_init__(self) -> None:
+        if self.candidates < 1:
+            raise ConfigError(f"candidates = {self.candidates} must be at least 1")
+        if not 1 / COIN_SIDES <= self.uniform_share <= 1:
+            raise ConfigError(f"uniform_share = {self.uniform_share} must be in (0, 1]")
+
+    def tables(
+        self,
+        values: Int32s,
+        exact: Bools,
+        block_start: Int64s,
+        cell: Int32s,
+        cell_start: Int64s,
+        cell_single: Bools,
+    ) -> PairTables:
+        """Fill the lists from the most telling subset of fields to the least."""
+        from smered.kernels.candidates import add_candidates, hash_rows
+
+        block_sizes = np.diff(block_start)
+        block = np.repeat(np.arange(len(block_sizes)), block_sizes)
+        lists = np.empty((len(values), self.candidates), np.int32)
+        counts = np.zeros(len(values), np.int32)
+        keys = np.empty(len(values), np.uint64)
+        for kept in agreement_patterns(exact):
+            hash_rows(values, kept, block, keys)
+            order = np.argsort(keys, kind="stable")
+            add_candidates(order, keys, cell, cell_single, lists, counts)
+            if (counts == self.candidates).all():
+                break
+        linkable = partners_of_records(block_start, cell, cell_start, cell_single) > 0
+        filled = np.arange(self.candidates) < counts[:, None]
+        return PairTables(
+            candidate_start=np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
+            candidates=lists[filled],
+            block_weight=np.add.reduceat(linkable, block_start[:-1], dtype=np.float64),
+            uniform_share=self.uniform_share,
+        )
+
+
+def agreement_patterns(exact: Bools) -> list[Bools]:
+    """Subsets of fields to agree on: all, then all but one, then all but two.
+
+    Exact fields are always agreed on.
+    """
+    may_differ = np.flatnonzero(~exact)
+    patterns = []
+    for differing in range(3):
+        for left_out in combinations(may_differ, differing):
+            kept = np.ones(len(exact), np.bool_)
+            kept[list(left_out)] = False
+            patterns.append(kept)
+    return patterns[:MOST_PATTERNS]
+
+
+def partners_of_records(
+    block_start: Int64s, cell: Int32s, cell_start: Int64s, cell_single: Bools
+) -> Int64s:
+    """Number of records that may share an entity with each record (n,)."""
+    block_sizes = np.diff(block_start)
+    excluded = np.where(cell_single, np.diff(cell_start), 1)
+    return np.repeat(block_sizes, block_sizes) - excluded[cell]

@@ -1,0 +1,114 @@
+"""Matching sets: the distinct clusters of a posterior, each with the draws that hold it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from smered.layout import Int64s
+from smered.store.lifetimes import Lifetimes
+
+__all__ = ["MatchingSets", "lifetimes_with"]
+
+
+@dataclass(frozen=True)
+class MatchingSets:
+    """Distinct sets of records; a set's probability is `draws` over all draws."""
+
+    sets: Lifetimes  # one lifetime for each set; only its members matter
+    draws: Int64s  # (S,) total length of the set's lifetimes
+
+    def __len__(self) -> int:
+        return len(self.draws)
+
+    @classmethod
+    def of(cls, lifetimes: Lifetimes) -> "MatchingSets":
+        """Add up lifetimes of the same set."""
+        if not len(lifetimes):
+            return cls(lifetimes, np.zeros(0, np.int64))
+        number = number_sets(lifetimes)
+        first = np.unique(number, return_index=True)[1]
+        draws = np.bincount(number, lifetimes.length).astype(np.int64)
+        return cls(lifetimes.select(first), draws)
+
+    @cached_property
+    def rank(self) -> Int64s:
+        """Order of the sets (S,): most draws, then largest, then first in lexicographic order."""
+        size = self.sets.size
+        lexicographic = np.zeros(len(self), np.int64)
+        for s in np.unique(size):
+            rows = np.flatnonzero(size == s)
+            members = self.sets.member[self.sets.start[rows][:, None] + np.arange(s)]
+            lexicographic[rows[np.lexsort(members.T[::-1])]] = np.arange(len(rows))
+        order = np.lexsort((lexicographic, -size, -self.draws))
+        rank = np.empty(len(self), np.int64)
+        rank[order] = np.arange(len(self))
+        return rank
+
+    def most_probable(self) -> Int64s:
+        """For each record the set with the best rank among those that hold it (n,)."""
+        best = np.full(self.sets.records, len(self), np.int64)
+        np.minimum.at(best, self.sets.member, self.rank[self.sets.owner])
+        return np.argsort(self.rank)[best]
+
+    def shared(self) -> Int64s:
+        """Sets that are the most probable one of every record they hold."""
+        chosen = np.bincount(self.most_probable(), minlength=len(self))
+        return np.flatnonzero(chosen == self.sets.size)
+
+    def pairs(self) -> tuple[Int64s, Int64s, Int64s]:
+        """All pairs of records that share a set, and the draws in which they do."""
+        keys, weights = [], []
+        n, size = self.sets.records, self.sets.size
+        for s in np.unique(size[size > 1]):
+            rows = np.flatnonzero(size == s)
+            members = self.sets.member[self.sets.start[rows][:, None] + np.arange(s)].astype(np.int64)
+            one, two = np.triu_indices(s, 1)
+            keys.append((members[:, one] * n + members[:, two]).ravel())
+            weights.append(np.repeat(self.draws[rows], len(one)))
+        if not keys:
+            empty = np.zeros(0, np.int64)
+            return empty, empty, empty
+        key, number = np.unique(np.concatenate(keys), return_inverse=True)
+        draws = np.bincount(number, np.concatenate(weights)).astype(np.int64)
+        return key // n, key % n, draws
+
+
+def lifetimes_with(lifetimes: Lifetimes, records: Int64s) -> Lifetimes:
+    """The lifetimes whose cluster holds all these records."""
+    rows: Int64s | None = None
+    for record in records:
+        at = np.flatnonzero(lifetimes.member == record)
+        holding = np.searchsorted(lifetimes.start, at, side="right") - 1
+        rows = holding if rows is None else np.intersect1d(rows, holding, assume_unique=True)
+    return lifetimes.select(np.zeros(0, np.int64) if rows is None else rows)
+
+
+def number_sets(lifetimes: Lifetimes) -> Int64s:
+    """Give lifetimes of the same set the same number (L,).
+
+    Sets are found by a 64-bit hash and then compared member by member, so that a collision can
+    never join two sets.
+    """
+    mixed = (np.arange(lifetimes.records, dtype=np.uint64) + np.uint64(1)) * np.uint64(
+        0x9E3779B97F4A7C15
+    )
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(32)
+    hashed = np.add.reduceat(mixed[lifetimes.member], lifetimes.start[:-1])
+    _, first, number = np.unique(hashed, return_index=True, return_inverse=True)
+    size = lifetimes.size
+    same_size = np.array_equal(size, size[first][number])
+    if same_size and np.array_equal(lifetimes.member, lifetimes.select(first[number]).member):
+        return number.astype(np.int64)
+    return number_sets_slowly(lifetimes)
+
+
+def number_sets_slowly(lifetimes: Lifetimes) -> Int64s:
+    """The same without hashing to 64 bits, for the rare data whose hashes collide."""
+    numbers: dict[bytes, int] = {}
+    bounds = zip(lifetimes.start[:-1], lifetimes.start[1:], strict=True)
+    return np.array(
+        [numbers.setdefault(lifetimes.member[a:b].tobytes(), len(numbers)) for a, b in bounds]
+    )

@@ -1,0 +1,292 @@
+"""Tables in, coded records out.
+
+Any data frame that narwhals knows (pandas, Polars, Arrow, a DuckDB relation, ...) takes one path:
+to Arrow, to clean values, to integer codes. Everything a user can get wrong in a table is found
+here, and nowhere later.
+"""
+
+import difflib
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from smered.errors import DataError, DataWarning
+from smered.layout import Int32s, Int64s
+
+__all__ = ["Column", "Records"]
+
+ONE_FILE = "records"  # the file's name when a single frame is given without a file column
+
+
+@dataclass(frozen=True)
+class Column:
+    """One coded column: a level number for each record, -1 where the value is missing."""
+
+    name: str
+    codes: Int32s
+    levels: pa.Array
+
+    @property
+    def missing(self) -> int:
+        """Number of records without a value."""
+        return int((self.codes < 0).sum())
+
+
+@dataclass(frozen=True)
+class Records:
+    """The records of all files in input order, coded, with their ids and blocks."""
+
+    files: tuple[str, ...]
+    file: Int32s  # (n,) position in `files`
+    ids: pa.Array  # (n,) unique within a file
+    columns: Mapping[str, Column]
+    block: Int64s  # (n,) block number
+    block_columns: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.file)
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks; records of different blocks are never linked."""
+        return int(self.block.max()) + 1
+
+    @cached_property
+    def _positions(self) -> dict[tuple[str, str], int]:
+        names = [self.files[f] for f in self.file]
+        ids = (str(value) for value in self.ids.to_pylist())
+        return {key: i for i, key in enumerate(zip(names, ids, strict=True))}
+
+    def position(self, file: str, record_id: object) -> int:
+        """Return the internal number of the record with this id in this file."""
+        if file not in self.files:
+            raise DataError(f"no file {file!r}; {suggest(file, self.files)}")
+        try:
+            return self._positions[file, str(record_id)]
+        except KeyError:
+            raise DataError(f"file {file!r} has no record with id {record_id!r}") from None
+
+    @classmethod
+    def from_frames(
+        cls,
+        frames: Any,
+        *,
+        columns: Sequence[str],
+        id: str | None = None,
+        file_column: str | None = None,
+        blocks: str | Sequence[str] = (),
+        missing: Sequence[str] = (),
+    ) -> "Records":
+        """Read one frame per file (a mapping from file name to frame) or one frame for all.
+
+        `columns` are coded as levels. `blocks` names one or more columns (a ready block key is
+        one column): records that differ in any of them are never linked, and every record needs
+        a value in all of them. `missing` lists values, as text, that mean "missing" besides null
+        and NaN. Without an `id` column, records are numbered from 1 within their file.
+        """
+        block_columns = (blocks,) if isinstance(blocks, str) else tuple(blocks)
+        tables = read_tables(frames, file_column)
+        needed = list(dict.fromkeys([*columns, *block_columns]))
+        for name, table in tables.items():
+            check_columns(name, table, needed + ([id] if id is not None else []))
+        files = tuple(tables)
+        sizes = [len(table) for table in tables.values()]
+        coded = {
+            column: code_column(
+                column, {name: table.column(column) for name, table in tables.items()}, missing
+            )
+            for column in needed
+        }
+        for column in block_columns:
+            check_block_column(coded[column], files, sizes)
+        return cls(
+            files=files,
+            file=np.repeat(np.arange(len(files), dtype=np.int32), sizes),
+            ids=read_ids(tables, id),
+            columns=coded,
+            block=number_rows([coded[column].codes for column in block_columns], sum(sizes)),
+            block_columns=block_columns,
+        )
+
+
+def suggest(name: str, choices: Sequence[str]) -> str:
+    """Say which choice the user probably meant, or list them all."""
+    close = difflib.get_close_matches(name, choices, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return "there are: " + ", ".join(map(repr, choices))
+
+
+def read_tables(frames: Any, file_column: str | None) -> dict[str, pa.Table]:
+    """Turn what the user gave into Arrow tables, one per file."""
+    if isinstance(frames, Mapping):
+        if file_column is not None:
+            raise DataError("give either one frame per file or a file column, not both")
+        tables = {str(name): to_arrow(frame, str(name)) for name, frame in frames.items()}
+    elif file_column is None:
+        tables = {ONE_FILE: to_arrow(frames, ONE_FILE)}
+    else:
+        tables = split_files(to_arrow(frames, ONE_FILE), file_column)
+    if not tables:
+        raise DataError("no files given; pass at least one table")
+    for name, table in tables.items():
+        if len(table) == 0:
+            raise DataError(f"file {name!r} has no rows; leave it out or fill it")
+    return tables
+
+
+def to_arrow(frame: Any, name: str) -> pa.Table:
+    """Convert any data frame to an Arrow table through narwhals."""
+    import narwhals as nw
+
+    try:
+        wrapped = nw.from_native(frame)
+    except TypeError:
+        raise DataError(
+            f"file {name!r}: {type(frame).__name__} is not a data frame; pass a pandas, Polars, "
+            "Arrow or DuckDB table"
+        ) from None
+    if isinstance(wrapped, nw.LazyFrame):
+        wrapped = wrapped.collect("pyarrow")
+    return wrapped.to_arrow()
+
+
+def split_files(table: pa.Table, file_column: str) -> dict[str, pa.Table]:
+    """Cut one table into files by a column, in order of first appearance."""
+    check_columns(ONE_FILE, table, [file_column])
+    column = plain(table.column(file_column)).cast(pa.string())
+    if column.null_count:
+        row = pc.index(pc.is_null(column), True).as_py() + 1
+        raise DataError(f"file column {file_column!r} has no value in row {row}; fill it")
+    return {
+        name: table.filter(pc.equal(column, name)) for name in pc.unique(column).to_pylist()
+    }
+
+
+def check_columns(file: str, table: pa.Table, needed: Sequence[str]) -> None:
+    """Refuse a file that lacks a column or has it twice."""
+    names = table.column_names
+    for column in needed:
+        if column not in names:
+            raise DataError(f"file {file!r} has no column {column!r}; {suggest(column, names)}")
+        if names.count(column) > 1:
+            raise DataError(f"file {file!r} has column {column!r} twice; rename one of them")
+
+
+def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Undo encodings: dictionaries, large and view strings, NaN, whole numbers held as floats."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
+        column = column.cast(pa.string())
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        whole = pc.all(pc.equal(column, pc.round(column))).as_py()
+        largest = pc.max(pc.abs(column)).as_py()
+        if largest is not None and whole and largest < 2**53:
+            column = column.cast(pa.int64())
+    elif pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type):
+        column = column.cast(pa.int64())
+    return column
+
+
+def mask_markers(column: pa.ChunkedArray, missing: Sequence[str]) -> pa.ChunkedArray:
+    """Replace values whose text is one of the missing markers by null."""
+    if not missing or pa.types.is_null(column.type):
+        return column
+    marked = pc.is_in(column.cast(pa.string()), value_set=pa.array(missing, pa.string()))
+    return pc.if_else(marked, pa.scalar(None, column.type), column)
+
+
+def code_column(
+    name: str, parts: Mapping[str, pa.ChunkedArray], missing: Sequence[str]
+) -> Column:
+    """Code one column of all files with one set of sorted levels."""
+    # Markers go first: a column of numbers and "NA" is text until they are gone.
+    cleaned = {file: plain(mask_markers(plain(part), missing)) for file, part in parts.items()}
+    types = {part.type for part in cleaned.values() if not pa.types.is_null(part.type)}
+    if len(types) > 1:
+        kinds = ", ".join(f"{file!r}: {part.type}" for file, part in cleaned.items())
+        warnings.warn(
+            f"column {name!r} has different types ({kinds}); its values are compared as text",
+            DataWarning,
+            stacklevel=4,
+        )
+        types = {pa.string()}
+    target = types.pop() if types else pa.string()
+    try:
+        joined = pa.chunked_array(
+            [chunk for part in cleaned.values() for chunk in part.cast(target).chunks], target
+        )
+        encoded = joined.combine_chunks().dictionary_encode()
+        levels = encoded.dictionary
+        order = pc.array_sort_indices(levels).to_numpy()
+    except pa.ArrowException:
+        raise DataError(
+            f"column {name!r} has type {target}, which cannot be coded as levels; "
+            "use text, numbers, dates or booleans"
+        ) from None
+    rank = np.empty(len(order) + 1, np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    rank[-1] = -1
+    codes = rank[encoded.indices.fill_null(len(order)).to_numpy()]
+    return Column(name, codes, levels.take(pa.array(order)))
+
+
+def check_block_column(column: Column, files: Sequence[str], sizes: Sequence[int]) -> None:
+    """Every record needs a block: a missing key could belong to any of them."""
+    empty = np.flatnonzero(column.codes < 0)
+    if len(empty):
+        file, row = locate(int(empty[0]), files, sizes)
+        raise DataError(
+            f"block column {column.name!r} has no value in {len(empty)} record(s), first in file "
+            f"{file!r}, row {row}; every record needs a block: fill the value, leave the records "
+            "out, or block by another column"
+        )
+
+
+def locate(position: int, files: Sequence[str], sizes: Sequence[int]) -> tuple[str, int]:
+    """Return the file of a record and its row there, counted from 1."""
+    starts = np.concatenate(([0], np.cumsum(sizes)))
+    file = int(np.searchsorted(starts, position, side="right")) - 1
+    return files[file], position - int(starts[file]) + 1
+
+
+def read_ids(tables: Mapping[str, pa.Table], column: str | None) -> pa.Array:
+    """Collect the record ids of all files as text, refusing missing and repeated ones."""
+    parts = []
+    for file, table in tables.items():
+        if column is None:
+            parts.append(pa.array(np.arange(1, len(table) + 1)).cast(pa.string()))
+            continue
+        ids = plain(table.column(column)).cast(pa.string()).combine_chunks()
+        if ids.null_count:
+            row = pc.index(pc.is_null(ids), True).as_py() + 1
+            raise DataError(f"id column {column!r} of file {file!r} has no value in row {row}")
+        encoded = ids.dictionary_encode()
+        if len(encoded.dictionary) < len(ids):
+            codes = encoded.indices.to_numpy()
+            repeated = int(np.flatnonzero(np.bincount(codes) > 1)[0])
+            rows = np.flatnonzero(codes == repeated)[:2] + 1
+            raise DataError(
+                f"id column {column!r} of file {file!r} has {encoded.dictionary[repeated]} twice, "
+                f"in rows {rows[0]} and {rows[1]}; ids must be unique within a file"
+            )
+        parts.append(ids)
+    return pa.concat_arrays(parts)
+
+
+def number_rows(codes: Sequence[Int32s], rows: int) -> Int64s:
+    """Number the distinct rows of several code columns, in sorted order of the codes."""
+    numbers = np.zeros(rows, np.int64)
+    for code in codes:
+        # codes may be -1; numbers < rows and code + 1 <= rows, so the key fits 64 bits
+        key = numbers * (int(code.max(initial=-1)) + 2) + (code + 1)
+        numbers = np.unique(key, return_inverse=True)[1].astype(np.int64)
+    return numbers

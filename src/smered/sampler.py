@@ -1,0 +1,137 @@
+"""The sampler: Algorithm 1 of the paper, with true values and distortions summed out.
+
+One sweep draws the parameters given the current true values and distortions, then the linkage by
+split-merge proposals, then true values and distortions again. A draw is the state after a sweep.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from smered.errors import ConfigError
+from smered.execute.serial import Serial
+from smered.layout import BlockPrior, Int64s, Statistics
+from smered.model import Model
+from smered.state import LEAST_THETA, ChainState, generator, start_state, tabulate
+
+__all__ = ["Settings", "Step", "run_chain"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How long and how to sample. The answer depends on `threads` in no way.
+
+    `draws` are kept per chain, one every `thin` sweeps, after `burn_in` sweeps. A sweep makes
+    `proposals` split-merge proposals (default: one per record).
+    """
+
+    draws: int = 500
+    burn_in: int = 200
+    thin: int = 1
+    chains: int = 4
+    seed: int = 0
+    threads: int = 1
+    proposals: int | None = None
+
+    def __post_init__(self) -> None:
+        least = {"draws": 1, "burn_in": 0, "thin": 1, "chains": 1, "seed": 0, "threads": 1}
+        for name, bound in least.items():
+            if getattr(self, name) < bound:
+                raise ConfigError(f"{name} = {getattr(self, name)} must be at least {bound}")
+        if self.proposals is not None and not 1 <= self.proposals < 2**32 - 1:
+            raise ConfigError(f"proposals = {self.proposals} must be at least 1 and below 2**32")
+        if self.seed >= 2**64:
+            raise ConfigError(f"seed = {self.seed} must be below 2**64")
+
+    @property
+    def sweeps(self) -> int:
+        """Sweeps of one chain."""
+        return self.burn_in + self.draws * self.thin
+
+    def draw_of(self, sweep: int) -> int | None:
+        """Number of the draw that a sweep ends, if it ends one."""
+        number, left = divmod(sweep - self.burn_in, self.thin)
+        return number - 1 if number > 0 and left == 0 else None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One sweep: the state it led to, which the next sweep overwrites, and how it went."""
+
+    chain: int
+    draw: int | None  # number of the draw this sweep ends, None if it ends none
+    state: ChainState
+    moves: Int64s  # (4,) merges proposed, merges accepted, splits proposed, splits accepted
+    log_posterior: float | None  # at draws
+
+
+def run_chain(
+    model: Model, settings: Settings, chain: int, execute: Serial, state: ChainState | None = None
+) -> Iterator[Step]:
+    """Run one chain, from its start or on from a given state, and yield every sweep."""
+    if state is None:
+        state = start_state(model, execute.layout, chain, settings.seed)
+        tables = tabulate(state.theta, state.beta, model)
+        keep_counts(state, execute.latent(state, tables, settings.seed, chain))
+
+    while state.sweep < settings.sweeps:
+        state.sweep += 1
+        rng = generator(settings.seed, chain, state.sweep)
+        draw_parameters(state, model, rng)
+        prior = condition_prior(state, model, rng)
+        tables = tabulate(state.theta, state.beta, model)
+        statistics = execute.sweep(state, tables, prior, settings.seed, chain)
+        keep_counts(state, statistics)
+        state.entities = int(statistics.block_entities.sum())
+
+        draw = settings.draw_of(state.sweep)
+        density = None if draw is None else log_posterior(state, model, statistics)
+        yield Step(chain, draw, state, statistics.moves, density)
+
+
+def keep_counts(state: ChainState, statistics: Statistics) -> None:
+    """Take over the counts of true values and distortions."""
+    state.level_counts, state.distorted = statistics.level_counts, statistics.distorted
+
+
+def draw_parameters(state: ChainState, model: Model, rng: np.random.Generator) -> None:
+    """Draw theta, beta and the prior's hyperparameters given linkage, y and z (equation 10)."""
+    weights = np.maximum(rng.standard_gamma(model.mu + state.level_counts), LEAST_THETA)
+    totals = np.add.reduceat(weights, model.field_start[:-1])
+    state.theta = weights / np.repeat(totals, np.diff(model.field_start))
+    a = np.array([part.a for part in model.coded])
+    b = np.array([1.0 if part.exact else part.b for part in model.coded])
+    drawn = rng.beta(a + state.distorted, b + model.observed - state.distorted)
+    state.beta = np.where(model.exact, 0.0, drawn)
+    state.hyperparameters = model.prior.update(
+        state.hyperparameters, state.entities, len(state.entity), rng
+    )
+
+
+def condition_prior(state: ChainState, model: Model, rng: np.random.Generator) -> BlockPrior:
+    """Make the blocks independent for one sweep (equation 7)."""
+    log_unit, free = model.prior.condition(
+        state.hyperparameters, state.entities, model.block_sizes, rng
+    )
+    log_size = model.prior.log_size(model.largest_cluster, state.hyperparameters)
+    return BlockPrior(log_unit, free, log_size)
+
+
+def log_posterior(state: ChainState, model: Model, statistics: Statistics) -> float:
+    """Log density of linkage and parameters, y and z summed out, up to a constant."""
+    log_weight = float(statistics.block_log_weight.sum())
+    free = np.repeat(~model.exact, np.diff(model.field_start))
+    log_theta = np.log(np.maximum(state.theta, LEAST_THETA))
+    total = log_weight + float(model.shown[free] @ log_theta[free])
+    total += float((model.mu - 1) @ log_theta)
+    for column, part in enumerate(model.coded):
+        if not part.exact:
+            beta = np.clip(state.beta[:, column], LEAST_THETA, 1 - 1e-16)
+            total += float((model.observed[:, column] + part.a - 1) @ np.log(beta))
+            total += float((part.b - 1) * np.log1p(-beta).sum())
+    n = len(state.entity)
+    sizes = np.bincount(state.entity, minlength=1)
+    log_size = model.prior.log_size(model.largest_cluster, state.hyperparameters)
+    total += float(log_size[sizes[sizes > 0]].sum())
+    return total + model.prior.log_entities(state.hyperparameters, state.entities, n)

@@ -1,0 +1,129 @@
+"""The state of a chain: what the next sweep needs, and nothing else."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from smered.layout import Floats, Int32s, Int64s, Layout, Parameters
+from smered.model import Model
+from smered.records import number_rows
+
+__all__ = ["ChainState", "check_state", "generator", "start_state", "tabulate"]
+
+LEAST_THETA, LEAST_BETA = 1e-300, 1e-100
+LARGEST_LOG_PRODUCT = 300.0  # brackets of clusters up to `small` stay far below overflow
+
+
+@dataclass
+class ChainState:
+    """Linkage and parameters after a sweep, and the counts from which the next one draws."""
+
+    sweep: int
+    entity: Int32s  # (n,) kernel order: first record of each record's cluster
+    entities: int
+    theta: Floats  # (T,)
+    beta: Floats  # (R, p)
+    hyperparameters: Floats  # of the prior on the linkage
+    level_counts: Int64s  # (T,)
+    distorted: Int64s  # (R, p)
+
+
+def generator(seed: int, chain: int, sweep: int) -> np.random.Generator:
+    """The generator of what is drawn once per sweep: parameters, ownership of labels."""
+    key = np.array([seed, chain], np.uint64)
+    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, sweep, 0]))
+
+
+def tabulate(theta: Floats, beta: Floats, model: Model) -> Parameters:
+    """Prepare level probabilities and distortion rates for look-up by the kernels."""
+    starts = model.field_start
+    cumulative = np.concatenate(
+        [np.cumsum(theta[a:b]) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+    )
+    odds = np.where(model.exact, 0.0, (1.0 - beta) / np.maximum(beta, LEAST_BETA))
+    inverse = 1.0 / theta
+    rarest = [inverse[a:b].max() for a, b in zip(starts[:-1], starts[1:], strict=True)]
+    largest_log_rho = float(np.log1p(odds.max(axis=0) * rarest).max())
+    small = int(min(LARGEST_LOG_PRODUCT / max(largest_log_rho, 1e-9), 64))
+    return Parameters(theta, inverse, cumulative, odds, max(small, 1))
+
+
+# How far from each other chains start, so that their agreement means something: which records
+# that agree are linked at first, and the first distortion rates.
+STARTS = (("agree", 0.01), ("alone", 0.05), ("loose", 0.002), ("half", 0.1))
+
+
+def start_state(model: Model, layout: Layout, chain: int, seed: int) -> ChainState:
+    """Start a chain: 0 links records that agree on every field, others are spread around it."""
+    rng = generator(seed, chain, 0)
+    kind, rate = STARTS[chain % len(STARTS)]
+    columns = [layout.values[:, column] for column in range(layout.values.shape[1])]
+    if kind == "loose" and not model.exact.all():
+        columns.pop(int(rng.choice(np.flatnonzero(~model.exact))))
+    entity = link_equal(columns, model, layout)
+    if kind == "alone":
+        entity = np.arange(len(entity), dtype=np.int32)
+    elif kind == "half":
+        apart = rng.random(len(entity)) < 0.5
+        entity = np.where(apart[entity], np.arange(len(entity)), entity).astype(np.int32)
+    weights = model.mu + model.shown
+    totals = np.add.reduceat(weights, model.field_start[:-1])
+    return ChainState(
+        sweep=0,
+        entity=entity,
+        entities=int((entity == np.arange(len(entity))).sum()),
+        theta=weights / np.repeat(totals, np.diff(model.field_start)),
+        beta=np.where(model.exact, 0.0, np.full((model.rate_rows, len(model.coded)), rate)),
+        hyperparameters=model.prior.start(len(entity)),
+        level_counts=np.zeros(len(weights), np.int64),
+        distorted=np.zeros((model.rate_rows, len(model.coded)), np.int64),
+    )
+
+
+def link_equal(columns: list[Int32s], model: Model, layout: Layout) -> Int32s:
+    """Link records of a block that are equal in `columns`, as far as that is legal.
+
+    In files without duplicates, the first of several equal records goes with the first of the
+    other files, the second with the second, and so on.
+    """
+    n = len(layout.cell)
+    block = np.repeat(np.arange(len(model.block_sizes), dtype=np.int32), model.block_sizes)
+    group = number_rows([block, *columns], n)
+    file = layout.cell_file[layout.cell]
+    by_group = np.lexsort((file, group))
+    new = np.append(
+        True,
+        (group[by_group][1:] != group[by_group][:-1]) | (file[by_group][1:] != file[by_group][:-1]),
+    )
+    position = np.arange(n)
+    rank = np.empty(n, np.int32)
+    rank[by_group] = position - np.maximum.accumulate(np.where(new, position, 0))
+    rank[~model.single[file]] = 0
+    cluster = number_rows([group.astype(np.int32), rank], n)
+    first = np.unique(cluster, return_index=True)[1]
+    return first[cluster].astype(np.int32)
+
+
+def check_state(state: ChainState, model: Model, layout: Layout) -> None:
+    """Recompute what must be true of a state from the data; raise AssertionError if it is not."""
+    n = len(state.entity)
+    position = np.arange(n)
+    assert (state.entity <= position).all(), "a cluster is not named by its first record"
+    assert (state.entity[state.entity] == state.entity).all(), "a cluster's name is not a member"
+    assert state.entities == int((state.entity == position).sum()), "entities are miscounted"
+    block = np.repeat(np.arange(len(model.block_sizes)), model.block_sizes)
+    assert (block[state.entity] == block).all(), "a cluster spans blocks"
+    file = layout.cell_file[layout.cell]
+    key = state.entity.astype(np.int64) * len(model.single) + file
+    restricted = key[model.single[file]]
+    assert len(np.unique(restricted)) == len(restricted), "a file without duplicates has one"
+    for column in np.flatnonzero(model.exact):
+        shown = layout.values[:, column] >= 0
+        pairs = np.unique(np.stack((state.entity[shown], layout.values[shown, column])), axis=1)
+        assert len(np.unique(pairs[0])) == pairs.shape[1], "an exact field differs in a cluster"
+    starts = model.field_start[:-1]
+    assert np.allclose(np.add.reduceat(state.theta, starts), 1.0), "theta does not sum to 1"
+    assert (state.distorted <= model.observed).all(), "more distorted values than values"
+    free = ~model.exact
+    counted = np.add.reduceat(state.level_counts, starts)[free] - state.distorted.sum(axis=0)[free]
+    assert (counted <= state.entities).all(), "more true values than entities"

@@ -1,0 +1,92 @@
+"""A model as plain JSON and back: what a run folder says about itself, and nothing executable."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from smered.errors import RunError
+from smered.fields import Categorical, Field, Joint
+from smered.model import Model, as_fields
+from smered.pairs import InformedPairs, PairChoice, UniformPairs
+from smered.priors import Ewens, PitmanYor, Prior, UniformLabels, UniformPartitions
+from smered.records import Records
+
+__all__ = ["describe_model", "rebuild_model"]
+
+# The only names that a description may hold. A new field type, prior or pair choice joins here.
+FIELDS = {"Categorical": Categorical, "Joint": Joint}
+PRIORS = {
+    "UniformLabels": UniformLabels,
+    "UniformPartitions": UniformPartitions,
+    "Ewens": Ewens,
+    "PitmanYor": PitmanYor,
+}
+PAIRS = {"InformedPairs": InformedPairs, "UniformPairs": UniformPairs}
+INFINITY = "inf"  # JSON has no infinity
+
+
+def describe_model(model: Model) -> dict[str, Any]:
+    """Describe everything about a model but its records."""
+    return {
+        "fields": [describe(field) for field in as_fields(model.fields)],
+        "duplicates": dict(zip(model.records.files, (~model.single).tolist(), strict=True)),
+        "distortion": model.distortion,
+        "prior": describe(model.prior),
+        "pairs": describe(model.pairs),
+    }
+
+
+def rebuild_model(description: Mapping[str, Any], records: Records) -> Model:
+    """Build the model that was described, on the same records."""
+    try:
+        return Model(
+            records=records,
+            fields=[build_field(part) for part in description["fields"]],
+            duplicates=dict(description["duplicates"]),
+            distortion=description["distortion"],
+            prior=build_prior(description["prior"]),
+            pairs=build_pairs(description["pairs"]),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise RunError(f"run.json does not describe a model ({error!r})") from None
+
+
+def describe(part: object) -> dict[str, Any]:
+    """The type and the settings of a field, prior or pair choice."""
+    name = type(part).__name__
+    settings = dataclasses.asdict(part) if dataclasses.is_dataclass(part) else {}  # type: ignore[call-overload]
+    if isinstance(part, Ewens):
+        del settings["discount"]
+    return {"type": name} | {
+        key: INFINITY if value == math.inf else value for key, value in settings.items()
+    }
+
+
+def settings_of(description: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings in a description, with infinity restored."""
+    return {
+        key: math.inf if value == INFINITY else value
+        for key, value in description.items()
+        if key != "type"
+    }
+
+
+def build_field(description: Mapping[str, Any]) -> Field:
+    """Build a field from its description."""
+    settings = settings_of(description)
+    if description["type"] == "Joint":
+        return Joint(*settings.pop("columns"), **settings)
+    return FIELDS[description["type"]](**settings)
+
+
+def build_prior(description: Mapping[str, Any]) -> Prior:
+    """Build a prior from its description."""
+    prior: Prior = PRIORS[description["type"]](**settings_of(description))
+    return prior
+
+
+def build_pairs(description: Mapping[str, Any]) -> PairChoice:
+    """Build a pair choice from its description."""
+    pairs: PairChoice = PAIRS[description["type"]](**settings_of(description))
+    return pairs

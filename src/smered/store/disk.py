@@ -1,0 +1,112 @@
+"""Writing files that are either whole or absent, and reading them only if they are intact."""
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from smered.errors import RunError
+
+__all__ = ["Receipt", "read_intact", "read_json", "read_table", "write_json", "write_table"]
+
+Receipt = dict[str, Any]  # {"bytes": ..., "sha256": ...}
+
+
+def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
+    """Write a file under another name, force it to disk, then rename it into place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        with unfinished.open("wb") as sink:
+            write(sink)
+            sink.flush()
+            os.fsync(sink.fileno())
+        unfinished.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise cannot_write(path, error) from error
+
+
+def cannot_write(path: Path, error: OSError) -> RunError:
+    """Say why a file could not be written and what to do."""
+    remedy = {
+        errno.ENOSPC: "the disk is full: free some space, then resume the run",
+        errno.EDQUOT: "the quota is used up: free some space, then resume the run",
+        errno.EROFS: "the folder is read-only: choose another output folder",
+        errno.EACCES: "you may not write there: change its permissions or choose another folder",
+    }.get(error.errno or 0, error.strerror or str(error))
+    return RunError(f"cannot write {path}: {remedy}")
+
+
+def sync_folder(folder: Path) -> None:
+    """Force a rename to disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_table(path: Path, table: pa.Table) -> Receipt:
+    """Write a Parquet file; return its size and checksum."""
+    write_whole(path, lambda sink: pq.write_table(table, sink, compression="zstd"))
+    content = path.read_bytes()
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a JSON file."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    write_whole(path, lambda sink: (sink.write(text.encode()), None)[1])
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON file that must hold an object."""
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise RunError(f"{path} is missing: is this a run folder?") from None
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{path} is damaged: {error}") from None
+    if not isinstance(content, dict):
+        raise RunError(f"{path} is damaged: it should hold an object")
+    return content
+
+
+def read_intact(path: Path, receipt: Receipt) -> bytes:
+    """Read a file whose size and checksum must be those of its receipt."""
+    try:
+        if path.stat().st_size != receipt["bytes"]:
+            raise RunError(f"{path} is damaged: it has a different size than when it was written")
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise RunError(f"{path} is missing from the run folder") from None
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror}") from None
+    except (KeyError, TypeError):
+        raise RunError(f"the checkpoint of {path} is damaged: it lacks size or checksum") from None
+    if hashlib.sha256(content).hexdigest() != receipt.get("sha256"):
+        raise RunError(f"{path} is damaged: its content changed since it was written")
+    return content
+
+
+def read_table(path: Path, receipt: Receipt, schema: pa.Schema | None = None) -> pa.Table:
+    """Read an intact Parquet file, which must have the given schema."""
+    content = read_intact(path, receipt)
+    try:
+        table = pq.read_table(pa.BufferReader(content))
+        if schema is not None:
+            table = table.cast(schema)
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise RunError(f"{path} is damaged: {error}") from None
+    return table

@@ -1,0 +1,81 @@
+"""Small data sets whose posterior can be enumerated, and the chain run on them."""
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+
+from smered.execute import make_executor
+from smered.fields import Categorical
+from smered.model import Model
+from smered.records import Records
+from smered.sampler import condition_prior
+from smered.state import check_state, generator, start_state, tabulate
+
+PROPOSALS = 6
+
+
+def tiny_model(*, blocks=1, exact=False, large=False, **settings):
+    """Five records (six in two blocks) with agreement, disagreement and missing values."""
+    rows = {
+        "file": ["A", "A", "B", "B", "C"] + ["C"] * (blocks - 1),
+        "first": ["x", "x", "x", "y", None] + ["y"] * (blocks - 1),
+        "second": ["p", "q", "p", "p", "q"] + ["p"] * (blocks - 1),
+        "block": ["1", "1", "1", "1", "1"] if blocks == 1 else ["1", "1", "1", "2", "2", "2"],
+    }
+    fields = [Categorical("first", a=2, b=3), Categorical("second", a=1, b=4)]
+    if exact:
+        rows["sure"] = ["u", "u", "u", "u", None] + ["v"] * (blocks - 1)
+        fields.append(Categorical("sure", b=np.inf))
+    records = Records.from_frames(
+        pa.table(rows),
+        columns=[field.column for field in fields],
+        file_column="file",
+        blocks="block",
+    )
+    return Model(records, fields, **settings)
+
+
+def fixed_parameters(model, large_log_path=False):
+    """Level probabilities and distortion rates that make links neither certain nor rare."""
+    theta = [np.linspace(1, 2, len(part.mu)) / np.linspace(1, 2, len(part.mu)).sum()
+             for part in model.coded]  # fmt: skip
+    rows, fields = model.observed.shape
+    beta = 0.1 + 0.2 * np.arange(rows * fields).reshape(rows, fields) / (rows * fields)
+    return theta, np.where(model.exact, 0.0, beta)
+
+
+def run_fixed(model, theta, beta, sweeps, *, threads=1, seed=1, in_logs=False):
+    """Frequencies of partitions with theta and beta held fixed."""
+    layout = model.layout(proposals=PROPOSALS)
+    execute = make_executor(model, layout, threads)
+    state = start_state(model, layout, 1, seed)
+    tables = tabulate(np.concatenate(theta), beta, model)
+    if in_logs:
+        tables = tables._replace(small=1)
+    n, order = len(model.records), model.order
+    visited = np.empty((sweeps, n), np.int64)
+    for sweep in range(sweeps):
+        state.sweep = sweep + 1
+        prior = condition_prior(state, model, generator(seed, 1, state.sweep))
+        statistics = execute.sweep(state, tables, prior, seed, 1)
+        state.entities = int(statistics.block_entities.sum())
+        state.level_counts, state.distorted = statistics.level_counts, statistics.distorted
+        visited[sweep] = state.entity
+        if sweep % 5000 == 0:
+            state.theta, state.beta = np.concatenate(theta), beta
+            check_state(state, model, layout)
+    execute.close()
+    # back to input order, clusters named by their first record there
+    labels = np.empty_like(visited)
+    labels[:, order] = visited
+    counts = Counter()
+    for row, times in zip(*np.unique(labels, axis=0, return_counts=True), strict=True):
+        first = {}
+        counts[tuple(first.setdefault(label, i) for i, label in enumerate(row))] += times
+    return {partition: count / sweeps for partition, count in counts.items()}
+
+
+def total_variation(found, expected):
+    keys = set(found) | set(expected)
+    return 0.5 * sum(abs(found.get(key, 0.0) - expected.get(key, 0.0)) for key in keys)

@@ -1,0 +1,95 @@
+"""The model written down as plainly as possible, with true values and distortions explicit.
+
+Everything here is slow on purpose: it sums over all true values, all distortions and all legal
+partitions, and shares no code with the package beyond the objects that describe a model.
+"""
+
+import itertools
+import math
+
+import numpy as np
+
+from smered.model import Model
+
+
+def partitions(n):
+    """All partitions of range(n), as labels named by the first member."""
+    def grow(labels):
+        if len(labels) == n:
+            yield tuple(labels)
+            return
+        for label in sorted(set(labels)) + [len(labels)]:
+            yield from grow([*labels, label])
+
+    yield from grow([])
+
+
+def is_legal(labels, model: Model):
+    """No cluster across blocks, no two records of a file that holds no duplicates."""
+    for one, two in itertools.combinations(range(len(labels)), 2):
+        if labels[one] == labels[two]:
+            if model.records.block[one] != model.records.block[two]:
+                return False
+            file = model.records.file[one]
+            if file == model.records.file[two] and model.single[file]:
+                return False
+    return True
+
+
+def cluster_likelihood(values, theta, betas):
+    """Sum over y and all z of p(y) prod_r p(z_r) p(x_r | y, z_r); a missing x has no z."""
+    seen = [(x, beta) for x, beta in zip(values, betas, strict=True) if x >= 0]
+    total = 0.0
+    for y, p_y in enumerate(theta):
+        for z in itertools.product((0, 1), repeat=len(seen)):
+            product = p_y
+            for (x, beta), distorted in zip(seen, z, strict=True):
+                product *= beta * theta[x] if distorted else (1 - beta) * (x == y)
+            total += product
+    return total
+
+
+def log_likelihood(labels, model: Model, theta, beta):
+    """theta: one vector per field; beta (rows, fields)."""
+    total = 0.0
+    for label in set(labels):
+        members = [r for r in range(len(labels)) if labels[r] == label]
+        rows = [model.records.file[r] if model.rate_rows > 1 else 0 for r in members]
+        for column, part in enumerate(model.coded):
+            values = [part.codes[r] for r in members]
+            betas = [beta[row, column] for row in rows]
+            likelihood = cluster_likelihood(values, theta[column], betas)
+            if likelihood == 0:
+                return -math.inf
+            total += math.log(likelihood)
+    return total
+
+
+def log_prior(labels, prior, concentration=None):
+    """Each prior from its own definition, not from V and W."""
+    n, sizes = len(labels), np.unique(labels, return_counts=True)[1]
+    kind = type(prior).__name__
+    if kind == "UniformLabels":
+        return math.log(math.perm(n, len(sizes)))
+    if kind == "UniformPartitions":
+        return 0.0
+    # Seat the records one after the other at the tables of a Chinese restaurant.
+    c = prior.concentration if concentration is None else concentration
+    d, seated, total = prior.discount, {}, 0.0
+    for i, label in enumerate(labels):
+        if label in seated:
+            total += math.log((seated[label] - d) / (i + c))
+        else:
+            total += math.log((c + d * len(seated)) / (i + c))
+        seated[label] = seated.get(label, 0) + 1
+    return total
+
+
+def exact_posterior(model: Model, theta, beta):
+    """Probability of every legal partition given theta and beta."""
+    legal = [labels for labels in partitions(len(model.records)) if is_legal(labels, model)]
+    logs = np.array(
+        [log_likelihood(p, model, theta, beta) + log_prior(p, model.prior) for p in legal]
+    )
+    weights = np.exp(logs - logs.max())
+    return dict(zip(legal, weights / weights.sum(), strict=True))

@@ -1,0 +1,60 @@
+"""Rung 2: the chain visits every legal partition as often as enumeration says it should."""
+
+import pytest
+
+from smered.pairs import InformedPairs, UniformPairs
+from smered.priors import Ewens, PitmanYor, UniformLabels, UniformPartitions
+from tests.exact.cases import fixed_parameters, run_fixed, tiny_model, total_variation
+from tests.exact.reference import exact_posterior
+
+SWEEPS = 40_000
+BOUND = 0.03  # total variation; correct kernels stay below 0.02, every mutant is above 0.05
+
+PRIORS = [UniformLabels(), UniformPartitions(), Ewens(2.0), PitmanYor(1.5, 0.3)]
+VARIANTS = {
+    "plain": {},
+    "two-blocks": {"blocks": 2},
+    "no-duplicates": {"duplicates": False},
+    "one-file-without-duplicates": {"duplicates": {"A": False}, "blocks": 2},
+    "exact-field": {"exact": True},
+    "rates-by-file": {"distortion": "file"},
+}
+SMOKE = {"plain", "two-blocks"}
+
+
+def case(prior, name, settings, pairs):
+    label = f"{type(prior).__name__}-{name}-{type(pairs).__name__}"
+    marks = [pytest.mark.smoke] if name in SMOKE and isinstance(pairs, InformedPairs) else []
+    return pytest.param(prior, settings, pairs, id=label, marks=marks)
+
+
+CASES = [
+    case(prior, name, settings, pairs)
+    for prior in PRIORS
+    for name, settings in VARIANTS.items()
+    for pairs in (InformedPairs(candidates=2, uniform_share=0.3), UniformPairs())
+    if isinstance(prior, UniformLabels | PitmanYor) or name in SMOKE
+]
+
+
+@pytest.mark.parametrize(("prior", "settings", "pairs"), CASES)
+def test_frequencies_match_enumeration(prior, settings, pairs):
+    model = tiny_model(prior=prior, pairs=pairs, **settings)
+    theta, beta = fixed_parameters(model)
+    found = run_fixed(model, theta, beta, SWEEPS)
+    assert total_variation(found, exact_posterior(model, theta, beta)) < BOUND
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: type(prior).__name__)
+def test_two_threads(prior):
+    model = tiny_model(prior=prior, blocks=2)
+    theta, beta = fixed_parameters(model)
+    serial = run_fixed(model, theta, beta, 4000, threads=1)
+    assert run_fixed(model, theta, beta, 4000, threads=2) == serial
+
+
+def test_large_clusters_are_weighed_the_same_in_logs():
+    model = tiny_model(prior=UniformLabels())
+    theta, beta = fixed_parameters(model)
+    found = run_fixed(model, theta, beta, SWEEPS, in_logs=True)
+    assert total_variation(found, exact_posterior(model, theta, beta)) < BOUND
