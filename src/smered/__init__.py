@@ -1,3 +1,64 @@
-"""Bayesian record linkage and de-duplication with exact uncertainty."""
+"""Bayesian record linkage and de-duplication with exact uncertainty.
+
+Records of one or more files are linked to latent entities; `link` returns the posterior of who is
+who, with duplicates, true values and every number that depends on them.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+# The public names and where they live. They are imported when first used, so that
+# `import smered` is quick and numba is loaded only when sampling starts.
+PUBLIC = {
+    "Categorical": "fields",
+    "ConfigError": "errors",
+    "DataError": "errors",
+    "DataWarning": "errors",
+    "Ewens": "priors",
+    "InformedPairs": "pairs",
+    "Joint": "fields",
+    "Model": "model",
+    "PitmanYor": "priors",
+    "Posterior": "posterior",
+    "Records": "records",
+    "RunError": "errors",
+    "UniformLabels": "priors",
+    "UniformPairs": "pairs",
+    "UniformPartitions": "priors",
+    "evaluate": "",
+    "extend": "run",
+    "link": "run",
+    "resume": "run",
+    "sample": "run",
+    "simulate": "",
+}
+
+__all__ = ["__version__", *PUBLIC]
+
+if TYPE_CHECKING:
+    from smered import evaluate as evaluate
+    from smered import simulate as simulate
+    from smered.errors import ConfigError, DataError, DataWarning, RunError
+    from smered.fields import Categorical, Joint
+    from smered.model import Model
+    from smered.pairs import InformedPairs, UniformPairs
+    from smered.posterior import Posterior
+    from smered.priors import Ewens, PitmanYor, UniformLabels, UniformPartitions
+    from smered.records import Records
+    from smered.run import extend, link, resume, sample
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in PUBLIC:
+        raise AttributeError(f"module 'smered' has no attribute {name!r}")
+    home = PUBLIC[name]
+    if not home:
+        return import_module(f"smered.{name}")
+    return getattr(import_module(f"smered.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -40,7 +40,9 @@ class Field(Protocol):
     """What the model asks of a field type."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """How the field is called everywhere."""
+        ...
 
     @property
     def columns(self) -> tuple[str, ...]:

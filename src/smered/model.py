@@ -108,13 +108,17 @@ class Model:
     def observed(self) -> Int64s:
         """Values present, by row of distortion rates and field (R, p)."""
         files = self.records.file if self.distortion == "file" else np.zeros(len(self.records), int)
-        present = [np.bincount(files[part.codes >= 0], minlength=self.rate_rows) for part in self.coded]
+        present = [
+            np.bincount(files[part.codes >= 0], minlength=self.rate_rows) for part in self.coded
+        ]
         return np.stack(present, axis=1).astype(np.int64)
 
     @cached_property
     def shown(self) -> Int64s:
         """Records that show each level (T,)."""
-        counts = [np.bincount(part.codes[part.codes >= 0], minlength=len(part.mu)) for part in self.coded]
+        counts = [
+            np.bincount(part.codes[part.codes >= 0], minlength=len(part.mu)) for part in self.coded
+        ]
         return np.concatenate(counts).astype(np.int64)
 
     @cached_property

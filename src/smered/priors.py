@@ -229,7 +229,10 @@ def unlimited(log_unit: float, block_sizes: Int64s) -> tuple[Floats, Int64s]:
 
 
 def slice_step(
-    start: float, log_density: Callable[[float], float], rng: np.random.Generator, width: float = 1.0
+    start: float,
+    log_density: Callable[[float], float],
+    rng: np.random.Generator,
+    width: float = 1.0,
 ) -> float:
     """One step of slice sampling with stepping out and shrinkage (Neal 2003)."""
     height = log_density(start) - rng.standard_exponential()

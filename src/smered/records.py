@@ -152,6 +152,11 @@ def to_arrow(frame: Any, name: str) -> pa.Table:
             f"file {name!r}: {type(frame).__name__} is not a data frame; pass a pandas, Polars, "
             "Arrow or DuckDB table"
         ) from None
+    except nw.exceptions.DuplicateError as error:
+        repeated = str(error).rpartition("- ")[2]
+        raise DataError(
+            f"file {name!r} has a column more than once: {repeated}; rename it"
+        ) from None
     if isinstance(wrapped, nw.LazyFrame):
         wrapped = wrapped.collect("pyarrow")
     return wrapped.to_arrow()
@@ -164,19 +169,15 @@ def split_files(table: pa.Table, file_column: str) -> dict[str, pa.Table]:
     if column.null_count:
         row = pc.index(pc.is_null(column), True).as_py() + 1
         raise DataError(f"file column {file_column!r} has no value in row {row}; fill it")
-    return {
-        name: table.filter(pc.equal(column, name)) for name in pc.unique(column).to_pylist()
-    }
+    return {name: table.filter(pc.equal(column, name)) for name in pc.unique(column).to_pylist()}
 
 
 def check_columns(file: str, table: pa.Table, needed: Sequence[str]) -> None:
-    """Refuse a file that lacks a column or has it twice."""
+    """Refuse a file that lacks a column."""
     names = table.column_names
     for column in needed:
         if column not in names:
             raise DataError(f"file {file!r} has no column {column!r}; {suggest(column, names)}")
-        if names.count(column) > 1:
-            raise DataError(f"file {file!r} has column {column!r} twice; rename one of them")
 
 
 def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -204,9 +205,7 @@ def mask_markers(column: pa.ChunkedArray, missing: Sequence[str]) -> pa.ChunkedA
     return pc.if_else(marked, pa.scalar(None, column.type), column)
 
 
-def code_column(
-    name: str, parts: Mapping[str, pa.ChunkedArray], missing: Sequence[str]
-) -> Column:
+def code_column(name: str, parts: Mapping[str, pa.ChunkedArray], missing: Sequence[str]) -> Column:
     """Code one column of all files with one set of sorted levels."""
     # Markers go first: a column of numbers and "NA" is text until they are gone.
     cleaned = {file: plain(mask_markers(plain(part), missing)) for file, part in parts.items()}

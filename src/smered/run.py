@@ -123,7 +123,7 @@ def extend(
 
 
 def checkpoint_interval(model: Model) -> int:
-    """Sweeps between checkpoints. It decides where files are cut, so it depends on the model alone."""
+    """Sweeps between checkpoints: where files are cut, so it depends on the model alone."""
     by_records = RECORDS_BETWEEN_CHECKPOINTS // len(model.records)
     by_bytes = BYTES_BETWEEN_CHECKPOINTS // (8 * len(model.mu))
     return max(1, min(100, by_records, by_bytes))

@@ -64,7 +64,9 @@ def simulate(
     each. `missing` is the chance of a value being missing; `duplicates` the mean number of
     further records of an entity in a file that holds it. Level probabilities are Dirichlet(mu).
     """
-    sizes = levels if isinstance(levels, Mapping) else {f"f{i + 1}": m for i, m in enumerate(levels)}
+    sizes = (
+        levels if isinstance(levels, Mapping) else {f"f{i + 1}": m for i, m in enumerate(levels)}
+    )
     beta = np.broadcast_to(np.asarray(distortion, np.float64), (len(sizes),))
     if not ((beta >= 0) & (beta <= 1)).all() or not 0 <= missing < 1 or duplicates < 0:
         raise ConfigError("distortion must be in [0, 1], missing in [0, 1), duplicates at least 0")
@@ -77,10 +79,14 @@ def simulate(
     pattern_of_entity = np.repeat(np.arange(len(patterns)), list(overlap.values()))
     rng.shuffle(pattern_of_entity)
     entities = len(pattern_of_entity)
-    truth = np.stack([rng.choice(len(t), size=entities, p=t) for t in theta], axis=1).astype(np.int32)
+    truth = np.stack([rng.choice(len(t), size=entities, p=t) for t in theta], axis=1).astype(
+        np.int32
+    )
     tables = {}
     for file in files:
-        held = np.flatnonzero(np.array([file in pattern for pattern in patterns])[pattern_of_entity])
+        held = np.flatnonzero(
+            np.array([file in pattern for pattern in patterns])[pattern_of_entity]
+        )
         entity = np.repeat(held, 1 + rng.poisson(duplicates, len(held)))
         rng.shuffle(entity)
         values, _ = observe(truth, entity, beta, theta, rng)
@@ -89,7 +95,9 @@ def simulate(
     return Simulation(tables, tuple(sizes))
 
 
-def make_table(entity: Int64s, columns: Mapping[str, Int32s], lost: Bools | None = None) -> pa.Table:
+def make_table(
+    entity: Int64s, columns: Mapping[str, Int32s], lost: Bools | None = None
+) -> pa.Table:
     """Put one simulated file together."""
     data: dict[str, object] = {ID: np.arange(1, len(entity) + 1), ENTITY: entity}
     for position, (name, values) in enumerate(columns.items()):
@@ -117,7 +125,14 @@ SECOND_OFFICE = 0.15  # share of a state's people served by an office other than
 WOMEN = 0.6
 TWINS_KEPT = 0.3  # would-be twins that stay: independent attributes would make too many
 MOVES = {"1989": 0.07, "1994": 0.05}  # share of people who moved since the wave before
-ERRORS = {"sex": 0.0005, "day": 0.003, "month": 0.002, "year": 0.001, "state": 0.001, "office": 0.003}
+ERRORS = {
+    "sex": 0.0005,
+    "day": 0.003,
+    "month": 0.002,
+    "year": 0.001,
+    "state": 0.001,
+    "office": 0.003,
+}
 
 
 def survey(seed: int = 0) -> Simulation:
@@ -163,7 +178,10 @@ def state_shares() -> Floats:
 
 def offices(state: Int32s, rng: np.random.Generator) -> Int32s:
     """Choose each person's office among the two that serve the state."""
-    main, second = state // (STATES // MAIN_OFFICES), MAIN_OFFICES + state % (OFFICES - MAIN_OFFICES)
+    main, second = (
+        state // (STATES // MAIN_OFFICES),
+        MAIN_OFFICES + state % (OFFICES - MAIN_OFFICES),
+    )
     return np.where(rng.random(len(state)) < SECOND_OFFICE, second, main).astype(np.int32)
 
 

@@ -1,5 +1,6 @@
 """The state of a chain: what the next sweep needs, and nothing else."""
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,12 +38,10 @@ def generator(seed: int, chain: int, sweep: int) -> np.random.Generator:
 def tabulate(theta: Floats, beta: Floats, model: Model) -> Parameters:
     """Prepare level probabilities and distortion rates for look-up by the kernels."""
     starts = model.field_start
-    cumulative = np.concatenate(
-        [np.cumsum(theta[a:b]) for a, b in zip(starts[:-1], starts[1:], strict=True)]
-    )
+    cumulative = np.concatenate([np.cumsum(theta[a:b]) for a, b in itertools.pairwise(starts)])
     odds = np.where(model.exact, 0.0, (1.0 - beta) / np.maximum(beta, LEAST_BETA))
     inverse = 1.0 / theta
-    rarest = [inverse[a:b].max() for a, b in zip(starts[:-1], starts[1:], strict=True)]
+    rarest = [inverse[a:b].max() for a, b in itertools.pairwise(starts)]
     largest_log_rho = float(np.log1p(odds.max(axis=0) * rarest).max())
     small = int(min(LARGEST_LOG_PRODUCT / max(largest_log_rho, 1e-9), 64))
     return Parameters(theta, inverse, cumulative, odds, max(small, 1))

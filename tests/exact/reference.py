@@ -14,11 +14,12 @@ from smered.model import Model
 
 def partitions(n):
     """All partitions of range(n), as labels named by the first member."""
+
     def grow(labels):
         if len(labels) == n:
             yield tuple(labels)
             return
-        for label in sorted(set(labels)) + [len(labels)]:
+        for label in [*sorted(set(labels)), len(labels)]:
             yield from grow([*labels, label])
 
     yield from grow([])

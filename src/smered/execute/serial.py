@@ -101,9 +101,10 @@ class Serial:
                 counts.fill(0)
         self._over_blocks(work)
         each = [desk.statistics for desk in self._desks]
-        return Statistics(
-            *(np.sum(counts, axis=0) for counts in zip(*(s[:3] for s in each), strict=True)),
-            *each[0][3:],
+        return each[0]._replace(
+            level_counts=np.sum([counts.level_counts for counts in each], axis=0),
+            distorted=np.sum([counts.distorted for counts in each], axis=0),
+            moves=np.sum([counts.moves for counts in each], axis=0),
         )
 
     def _over_blocks(self, work: Callable[[Desk, int, int], None]) -> None:

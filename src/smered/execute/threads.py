@@ -1,5 +1,6 @@
 """A sweep on several threads: blocks are independent, so the order of work does not matter."""
 
+import itertools
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -47,4 +48,4 @@ def equal_chunks(model: Model, layout: Layout, chunks: int) -> list[tuple[int, i
     cost = np.cumsum(layout.proposals + model.block_sizes)
     cuts = np.searchsorted(cost, cost[-1] * np.arange(1, chunks) / chunks, side="right")
     edges = np.unique(np.concatenate(([0], cuts, [len(cost)])))
-    return [(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [(int(a), int(b)) for a, b in itertools.pairwise(edges)]

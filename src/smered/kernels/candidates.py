@@ -12,7 +12,7 @@ STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
 @jit_inline
-def mix(word):  # type: ignore[no-untyped-def]
+def mix(word):
     """Scramble 64 bits (the finaliser of splitmix64)."""
     word = (word ^ (word >> np.uint64(30))) * MIX_0
     word = (word ^ (word >> np.uint64(27))) * MIX_1
@@ -20,7 +20,7 @@ def mix(word):  # type: ignore[no-untyped-def]
 
 
 @jit
-def hash_rows(values, kept, block, keys):  # type: ignore[no-untyped-def]
+def hash_rows(values, kept, block, keys):
     """Write to keys (n,) a hash of each record's block and of its values in the kept fields.
 
     values (n, p) int32, kept (p,) bool, block (n,) int64. Equal rows have equal keys; different
@@ -35,7 +35,7 @@ def hash_rows(values, kept, block, keys):  # type: ignore[no-untyped-def]
 
 
 @jit_inline
-def listed(record, partner, lists, counts):  # type: ignore[no-untyped-def]
+def listed(record, partner, lists, counts):
     """Whether `partner` is already a candidate of `record`."""
     for i in range(counts[record]):
         if lists[record, i] == partner:
@@ -44,7 +44,7 @@ def listed(record, partner, lists, counts):  # type: ignore[no-untyped-def]
 
 
 @jit
-def add_candidates(order, keys, cell, cell_single, lists, counts):  # type: ignore[no-untyped-def]
+def add_candidates(order, keys, cell, cell_single, lists, counts):
     """Give each record more candidates among those with the same key, while its list has room.
 
     order (n,) int64 sorts keys (n,) uint64; lists (n, cap) int32, counts (n,) int32. A group too

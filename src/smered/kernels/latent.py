@@ -19,7 +19,7 @@ MISSING, DIFFER = -1, -2
 
 
 @jit_inline
-def level_at(target, field, layout, parameters):  # type: ignore[no-untyped-def]
+def level_at(target, field, layout, parameters):
     """The level whose interval of the field's running sum of theta holds `target`."""
     low, high = layout.field_start[field], layout.field_start[field + 1] - 1
     while low < high:
@@ -32,7 +32,7 @@ def level_at(target, field, layout, parameters):  # type: ignore[no-untyped-def]
 
 
 @jit_inline
-def draw_unseen(field, distinct, extra, used, layout, parameters, scratch):  # type: ignore[no-untyped-def]
+def draw_unseen(field, distinct, extra, used, layout, parameters, scratch):
     """Draw a level from theta among those the cluster does not show, by rejection."""
     while True:
         level = level_at(uniform(words(extra, used)[0]), field, layout, parameters)
@@ -46,7 +46,7 @@ def draw_unseen(field, distinct, extra, used, layout, parameters, scratch):  # t
 
 
 @jit_inline
-def draw_true(size, field, u, extra, used, layout, parameters, scratch):  # type: ignore[no-untyped-def]
+def draw_true(size, field, u, extra, used, layout, parameters, scratch):
     """Draw the true value of the cluster in scratch.members[:size] (equation 8).
 
     A seen level v weighs theta_v times its tally of rho, every unseen one its theta.
@@ -86,7 +86,7 @@ def draw_true(size, field, u, extra, used, layout, parameters, scratch):  # type
 
 
 @jit_inline
-def agreed_level(size, field, layout, parameters, scratch):  # type: ignore[no-untyped-def]
+def agreed_level(size, field, layout, parameters, scratch):
     """The level that all members with a value show, and prod rho over them.
 
     MISSING if none has a value, DIFFER if they show more than one.
@@ -105,7 +105,7 @@ def agreed_level(size, field, layout, parameters, scratch):  # type: ignore[no-u
 
 
 @jit
-def draw_true_values(row, size, used, true_stream, extra, layout, parameters, scratch):  # type: ignore[no-untyped-def]
+def draw_true_values(row, size, used, true_stream, extra, layout, parameters, scratch):
     """Draw y of the cluster in scratch.members[:size] into scratch.true (equation 8).
 
     MISSING where no member shows a value. Members that agree, by far the commonest case, need no
@@ -123,9 +123,7 @@ def draw_true_values(row, size, used, true_stream, extra, layout, parameters, sc
             agreed = level >= 0 and size <= parameters.small
             weight = parameters.theta[level] * product if agreed else 0.0
             if not agreed or u * (weight + 1.0 - parameters.theta[level]) >= weight:
-                level, used = draw_true(
-                    size, field, u, extra, used, layout, parameters, scratch
-                )
+                level, used = draw_true(size, field, u, extra, used, layout, parameters, scratch)
         scratch.true[field] = level
     return used
 
@@ -133,7 +131,7 @@ def draw_true_values(row, size, used, true_stream, extra, layout, parameters, sc
 @jit
 def draw_latent(
     block, seed, chain, sweep, layout, parameters, clusters, scratch, statistics, true, distorted
-):  # type: ignore[no-untyped-def]
+):
     """Draw y and z of a block and add them to the sufficient statistics of theta and beta.
 
     true (n, p) int32 and distorted (n, p) int32 receive y and z at every record; empty arrays

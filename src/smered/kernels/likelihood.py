@@ -19,7 +19,7 @@ HUGE, TINY = 1e150, 1e-150
 
 
 @jit_inline
-def record_odds(record, field, layout, parameters):  # type: ignore[no-untyped-def]
+def record_odds(record, field, layout, parameters):
     """(1 - beta) / beta for one record's file and a field."""
     if parameters.odds.shape[0] == 1:
         return parameters.odds[0, field]
@@ -27,7 +27,7 @@ def record_odds(record, field, layout, parameters):  # type: ignore[no-untyped-d
 
 
 @jit_inline
-def tally_levels(first, size, field, layout, parameters, scratch):  # type: ignore[no-untyped-def]
+def tally_levels(first, size, field, layout, parameters, scratch):
     """Multiply rho over the members that show each level; return how many levels were seen.
 
     Members are scratch.members[first : first + size]. Leaves the levels in scratch.seen and, at
@@ -55,7 +55,7 @@ def tally_levels(first, size, field, layout, parameters, scratch):  # type: igno
 
 
 @jit_inline
-def exact_factor(first, size, field, layout, parameters, scratch):  # type: ignore[no-untyped-def]
+def exact_factor(first, size, field, layout, parameters, scratch):
     """theta_v if all members with a value show v, 1 if none has a value, 0 if they differ."""
     common = -1
     for i in range(first, first + size):
@@ -68,7 +68,7 @@ def exact_factor(first, size, field, layout, parameters, scratch):  # type: igno
 
 
 @jit
-def log_bracket(first, size, field, layout, parameters, scratch):  # type: ignore[no-untyped-def]
+def log_bracket(first, size, field, layout, parameters, scratch):
     """Log of the bracket of equation (3), computed in logs: for clusters of any size."""
     distinct = tally_levels(first, size, field, layout, parameters, scratch)
     top = 0.0
@@ -86,7 +86,7 @@ def log_bracket(first, size, field, layout, parameters, scratch):  # type: ignor
 
 
 @jit_inline
-def bracket(first, size, field, layout, parameters, scratch):  # type: ignore[no-untyped-def]
+def bracket(first, size, field, layout, parameters, scratch):
     """The bracket of equation (3) by products: for clusters up to `small`."""
     distinct = tally_levels(first, size, field, layout, parameters, scratch)
     total = 1.0
@@ -98,7 +98,7 @@ def bracket(first, size, field, layout, parameters, scratch):  # type: ignore[no
 
 
 @jit_inline
-def pair_bracket(first, field, layout, parameters, scratch):  # type: ignore[no-untyped-def]
+def pair_bracket(first, field, layout, parameters, scratch):
     """The bracket of two records, the commonest cluster by far, without a tally."""
     record, other = scratch.members[first], scratch.members[first + 1]
     level, other_level = layout.values[record, field], layout.values[other, field]
@@ -116,7 +116,7 @@ def pair_bracket(first, field, layout, parameters, scratch):  # type: ignore[no-
 
 
 @jit
-def log_weight(first, size, layout, parameters, scratch):  # type: ignore[no-untyped-def]
+def log_weight(first, size, layout, parameters, scratch):
     """Log weight of the cluster scratch.members[first : first + size]: its brackets, all fields."""
     total = 0.0
     product = 1.0

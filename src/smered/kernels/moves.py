@@ -18,7 +18,7 @@ ONE = np.uint64(1)
 
 
 @jit_inline
-def gather(cluster, first, clusters, scratch):  # type: ignore[no-untyped-def]
+def gather(cluster, first, clusters, scratch):
     """Copy a cluster's members to scratch.members[first:]; return where they end."""
     record = cluster
     while True:
@@ -30,7 +30,7 @@ def gather(cluster, first, clusters, scratch):  # type: ignore[no-untyped-def]
 
 
 @jit_inline
-def link_ring(first, end, clusters, scratch):  # type: ignore[no-untyped-def]
+def link_ring(first, end, clusters, scratch):
     """Make scratch.members[first:end] one cluster named by its first record; return the name."""
     name = scratch.members[first]
     for i in range(first + 1, end):
@@ -46,7 +46,7 @@ def link_ring(first, end, clusters, scratch):  # type: ignore[no-untyped-def]
 
 
 @jit
-def build_rings(start, end, clusters):  # type: ignore[no-untyped-def]
+def build_rings(start, end, clusters):
     """Rebuild rings and sizes of a block from `entity` alone; return its number of clusters.
 
     The order of a ring then depends on its members only, not on the moves that led to it.
@@ -66,7 +66,7 @@ def build_rings(start, end, clusters):  # type: ignore[no-untyped-def]
 
 
 @jit
-def weigh_clusters(start, end, layout, parameters, clusters, scratch):  # type: ignore[no-untyped-def]
+def weigh_clusters(start, end, layout, parameters, clusters, scratch):
     """Compute the log weight of every cluster of a block."""
     for record in range(start, end):
         if clusters.entity[record] == record:
@@ -75,7 +75,7 @@ def weigh_clusters(start, end, layout, parameters, clusters, scratch):  # type: 
 
 
 @jit_inline
-def choose_partner(record, coin, bits, start, end, layout):  # type: ignore[no-untyped-def]
+def choose_partner(record, coin, bits, start, end, layout):
     """Choose the second record of a pair, whatever the linkage; -1 if there is none.
 
     Informed: one of the record's candidates. Uniform: any record of the block that may share an
@@ -98,7 +98,7 @@ def choose_partner(record, coin, bits, start, end, layout):  # type: ignore[no-u
 
 
 @jit_inline
-def legal_merge(middle, end, layout, scratch):  # type: ignore[no-untyped-def]
+def legal_merge(middle, end, layout, scratch):
     """Whether members[:middle] and members[middle:end] share no file free of duplicates."""
     scratch.stamp[0] += 1
     stamp = scratch.stamp[0]
@@ -112,7 +112,7 @@ def legal_merge(middle, end, layout, scratch):  # type: ignore[no-untyped-def]
 
 
 @jit_inline
-def accepted(log_ratio, word):  # type: ignore[no-untyped-def]
+def accepted(log_ratio, word):
     """The Metropolis decision, without a logarithm where it cannot matter."""
     if log_ratio >= 0.0:
         return True
@@ -122,7 +122,7 @@ def accepted(log_ratio, word):  # type: ignore[no-untyped-def]
 
 
 @jit_inline
-def log_merge_ratio(merged, one, two, size_one, size_two, log_unit, free, prior):  # type: ignore[no-untyped-def]
+def log_merge_ratio(merged, one, two, size_one, size_two, log_unit, free, prior):
     """Log acceptance ratio of merging two clusters; its negative is that of the split (equation 6).
 
     merged, one, two: log weights; free: the block's free labels while the clusters are apart, or
@@ -130,14 +130,16 @@ def log_merge_ratio(merged, one, two, size_one, size_two, log_unit, free, prior)
     s - 2 of them exactly so, which has probability 2**-(s - 2): the Hastings factor.
     """
     size = size_one + size_two
-    log_prior = prior.log_size[size] - prior.log_size[size_one] - prior.log_size[size_two] - log_unit
+    log_prior = (
+        prior.log_size[size] - prior.log_size[size_one] - prior.log_size[size_two] - log_unit
+    )
     if free >= 0:
         log_prior -= math.log(free + 1)
     return merged - one - two + log_prior - (size - 2) * LOG_2
 
 
 @jit_inline
-def deal(cluster, record, partner, split_stream, dealt, clusters, scratch):  # type: ignore[no-untyped-def]
+def deal(cluster, record, partner, split_stream, dealt, clusters, scratch):
     """Deal a cluster's members to two sides by fair coins, seeded by `record` and `partner`.
 
     Leaves the sides in scratch.members[:middle] and [middle:size]; returns middle and how many
@@ -168,7 +170,7 @@ def deal(cluster, record, partner, split_stream, dealt, clusters, scratch):  # t
 
 
 @jit
-def propose(block, count, seed, chain, sweep, layout, parameters, prior, clusters, scratch, moves):  # type: ignore[no-untyped-def]
+def propose(block, count, seed, chain, sweep, layout, parameters, prior, clusters, scratch, moves):
     """Make one sweep's split-merge proposals in a block; return its number of clusters."""
     start, end = layout.block_start[block], layout.block_start[block + 1]
     records = end - start

@@ -25,7 +25,7 @@ ELEVEN = np.uint64(11)
 
 
 @jit_inline
-def stream(seed, chain, sweep, block, purpose):  # type: ignore[no-untyped-def]
+def stream(seed, chain, sweep, block, purpose):
     """Name a stream of random words: (key low, key high, block, sweep, chain and purpose)."""
     key = np.uint64(seed)
     return (
@@ -38,7 +38,7 @@ def stream(seed, chain, sweep, block, purpose):  # type: ignore[no-untyped-def]
 
 
 @jit_inline
-def words(stream, index):  # type: ignore[no-untyped-def]
+def words(stream, index):
     """Return the two 64-bit words that stand at `index` (below 2**32) of a stream."""
     k0, k1, c1, c2, c3 = stream
     c0 = np.uint64(index) & MASK
@@ -55,25 +55,25 @@ def words(stream, index):  # type: ignore[no-untyped-def]
 
 
 @jit_inline
-def uniform(word):  # type: ignore[no-untyped-def]
+def uniform(word):
     """Turn the upper 53 bits of a word into a number in [0, 1)."""
     return np.float64(word >> ELEVEN) * (1.0 / 9007199254740992.0)
 
 
 @jit_inline
-def low(word):  # type: ignore[no-untyped-def]
+def low(word):
     """The lower 32 bits of a word."""
     return word & MASK
 
 
 @jit_inline
-def high(word):  # type: ignore[no-untyped-def]
+def high(word):
     """The upper 32 bits of a word."""
     return word >> HALF
 
 
 @jit_inline
-def below(half, bound):  # type: ignore[no-untyped-def]
+def below(half, bound):
     """Turn 32 random bits into an integer in [0, bound).
 
     Its bias is below bound / 2**32. It only ever chooses which pair is proposed, where any

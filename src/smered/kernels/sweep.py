@@ -9,8 +9,19 @@ __all__ = ["latent_blocks", "sweep_blocks"]
 
 @jit
 def sweep_blocks(
-    first, last, seed, chain, sweep, layout, parameters, prior, clusters, scratch, statistics, nothing
-):  # type: ignore[no-untyped-def]
+    first,
+    last,
+    seed,
+    chain,
+    sweep,
+    layout,
+    parameters,
+    prior,
+    clusters,
+    scratch,
+    statistics,
+    nothing,
+):
     """Propose splits and merges in blocks first..last-1, then draw y and z and count them.
 
     nothing (0, 0): where y and z go when only their counts are wanted.
@@ -52,7 +63,7 @@ def sweep_blocks(
 
 
 @jit
-def total_log_weight(start, end, clusters):  # type: ignore[no-untyped-def]
+def total_log_weight(start, end, clusters):
     """Sum the log weights of the clusters of a block."""
     total = 0.0
     for record in range(start, end):
@@ -63,8 +74,19 @@ def total_log_weight(start, end, clusters):  # type: ignore[no-untyped-def]
 
 @jit
 def latent_blocks(
-    first, last, seed, chain, sweep, layout, parameters, clusters, scratch, statistics, true, distorted
-):  # type: ignore[no-untyped-def]
+    first,
+    last,
+    seed,
+    chain,
+    sweep,
+    layout,
+    parameters,
+    clusters,
+    scratch,
+    statistics,
+    true,
+    distorted,
+):
     """Draw y and z of blocks first..last-1, as the sweep with these numbers drew them."""
     for block in range(first, last):
         start, end = layout.block_start[block], layout.block_start[block + 1]

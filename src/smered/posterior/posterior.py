@@ -87,7 +87,8 @@ class Posterior:
         """Level probabilities of each field (chains, draws, levels)."""
         flat, start = self._lists("theta"), self.model.field_start
         return {
-            part.name: flat[:, :, start[i] : start[i + 1]] for i, part in enumerate(self.model.coded)
+            part.name: flat[:, :, start[i] : start[i + 1]]
+            for i, part in enumerate(self.model.coded)
         }
 
     @property
@@ -105,9 +106,7 @@ class Posterior:
     def linkage(self, chain: int, draw: int) -> Int64s:
         """The linkage of one draw: for each record the number of its entity's first record."""
         alive = self.lifetimes
-        rows = np.flatnonzero(
-            (alive.chain == chain) & (alive.first <= draw) & (alive.last >= draw)
-        )
+        rows = np.flatnonzero((alive.chain == chain) & (alive.first <= draw) & (alive.last >= draw))
         clusters = alive.select(rows)
         entity = np.empty(len(self.records), np.int64)
         entity[clusters.member] = np.repeat(clusters.member[clusters.start[:-1]], clusters.size)

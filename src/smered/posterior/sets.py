@@ -62,7 +62,9 @@ class MatchingSets:
         n, size = self.sets.records, self.sets.size
         for s in np.unique(size[size > 1]):
             rows = np.flatnonzero(size == s)
-            members = self.sets.member[self.sets.start[rows][:, None] + np.arange(s)].astype(np.int64)
+            members = self.sets.member[self.sets.start[rows][:, None] + np.arange(s)].astype(
+                np.int64
+            )
             one, two = np.triu_indices(s, 1)
             keys.append((members[:, one] * n + members[:, two]).ravel())
             weights.append(np.repeat(self.draws[rows], len(one)))

@@ -55,7 +55,7 @@ def rebuild_model(description: Mapping[str, Any], records: Records) -> Model:
 def describe(part: object) -> dict[str, Any]:
     """The type and the settings of a field, prior or pair choice."""
     name = type(part).__name__
-    settings = dataclasses.asdict(part) if dataclasses.is_dataclass(part) else {}  # type: ignore[call-overload]
+    settings = vars(part).copy() if dataclasses.is_dataclass(part) else {}
     if isinstance(part, Ewens):
         del settings["discount"]
     return {"type": name} | {

@@ -18,12 +18,12 @@ import pyarrow as pa
 
 import smered
 from smered.errors import ConfigError, RunError
-from smered.layout import Int64s
+from smered.layout import Int32s
 from smered.model import Model
 from smered.sampler import Settings
 from smered.state import ChainState
 from smered.store.describe import describe_model, rebuild_model
-from smered.store.disk import Receipt, read_json, read_table, write_json, write_table
+from smered.store.disk import read_json, read_table, write_json, write_table
 from smered.store.lifetimes import LIFETIMES, Lifetimes
 from smered.store.records import read_records, write_records
 from smered.store.rows import DRAWS, MOVES, TIMINGS, ChainRecorder, Rows
@@ -101,7 +101,9 @@ class RunFolder:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(handle)
-            raise RunError(f"{self.path} is in use by another process; wait until it ends") from None
+            raise RunError(
+                f"{self.path} is in use by another process; wait until it ends"
+            ) from None
         self._lock = handle
 
     def unlock(self) -> None:
@@ -274,7 +276,7 @@ def unpack_state(
             raise RunError(f"the checkpoint of chain {chain} is damaged: {name} has a wrong size")
         return np.frombuffer(content, kind).reshape(shape).copy()
 
-    entity: Int64s = array("entity", np.int32, n)
+    entity: Int32s = array("entity", np.int32, n)
     if (entity < 0).any() or (entity > np.arange(n)).any():
         raise RunError(f"the checkpoint of chain {chain} is damaged: entity is no linkage")
     state = ChainState(

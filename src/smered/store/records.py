@@ -30,7 +30,10 @@ def write_records(path: Path, records: Records) -> dict[str, Receipt]:
     levels = pa.table(
         {
             "column": pa.concat_arrays(
-                [pa.array([name] * len(c.levels), pa.string()) for name, c in records.columns.items()]
+                [
+                    pa.array([name] * len(c.levels), pa.string())
+                    for name, c in records.columns.items()
+                ]
             ),
             "code": np.concatenate(
                 [np.arange(len(c.levels), dtype=np.int32) for c in records.columns.values()]

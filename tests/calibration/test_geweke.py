@@ -1,0 +1,108 @@
+"""Rung 3: alternate sweeps with fresh data from the model; parameters must keep their prior.
+
+Geweke's successive-conditional simulator: if each sweep leaves the posterior unchanged and the data
+are redrawn given the state, then linkage, distortion rates and level probabilities are draws from
+their prior, which is known exactly. A wrong acceptance ratio, count or draw anywhere shows here.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+from smered.execute import make_executor
+from smered.fields import Categorical
+from smered.model import Model
+from smered.priors import Ewens, PitmanYor, UniformLabels
+from smered.records import Records
+from smered.sampler import Settings, keep_counts, run_chain
+from smered.simulate import observe
+from smered.state import tabulate
+from tests.exact.reference import is_legal, log_prior, partitions
+
+A, B, MU, LEVELS = 2.0, 3.0, 1.5, 3
+ROUNDS, THIN = 24_000, 6
+OTHER_CHAIN = 9
+
+CASES = {
+    "labels": {"prior": UniformLabels()},
+    "labels-no-duplicates": {"prior": UniformLabels(), "duplicates": False},
+    "labels-two-blocks": {"prior": UniformLabels(), "blocks": ["1", "1", "1", "2", "2"]},
+    "pitman-yor-by-file": {"prior": PitmanYor(1.0, 0.4), "distortion": "file"},
+    "ewens-missing": {"prior": Ewens(1.5), "missing": [(0, 0), (3, 1), (4, 0)]},
+}
+
+
+def make_model(blocks=("1",) * 5, missing=(), **settings):
+    table = pa.table({"file": ["A", "A", "B", "B", "C"], "block": list(blocks),
+                      "f": ["0", "1", "2", "0", "1"], "g": ["0", "1", "2", "0", "1"]})  # fmt: skip
+    records = Records.from_frames(table, columns=["f", "g"], file_column="file", blocks="block")
+    fields = [Categorical(name, a=A, b=B, mu=MU) for name in ("f", "g")]
+    return Model(records, fields, **settings)
+
+
+def successive_conditional(model, missing=()):
+    """Yield (linkage, beta, theta) while data are redrawn after every sweep."""
+    layout = model.layout(8)
+    lost = np.zeros(layout.values.shape, bool)
+    for record, field in missing:
+        lost[record, field] = True
+    observed = (~lost).sum(axis=0)
+    if model.rate_rows > 1:
+        file = layout.cell_file[layout.cell]
+        observed = np.stack([(~lost)[file == f].sum(axis=0) for f in range(model.rate_rows)])
+    object.__setattr__(model, "observed", np.broadcast_to(observed, model.observed.shape).copy())
+    execute = make_executor(model, layout, 1)
+    rng = np.random.default_rng(3)
+    rows = layout.rate_row[layout.cell_file[layout.cell]]
+    for step in run_chain(model, Settings(draws=ROUNDS, burn_in=0, chains=1), 1, execute):
+        state = step.state
+        yield state.entity.copy(), state.beta.copy(), state.theta.copy()
+        theta = [state.theta[:LEVELS], state.theta[LEVELS:]]
+        truth = np.stack([rng.choice(LEVELS, 5, p=t) for t in theta], axis=1)
+        values, _ = observe(truth, state.entity, state.beta[rows], theta, rng)
+        layout.values[:] = np.where(lost, -1, values + np.array([0, LEVELS]))
+        # y and z of the new data, drawn by the kernel with numbers that the sweep did not use
+        tables = tabulate(state.theta, state.beta, model)
+        keep_counts(state, execute.latent(state, tables, 0, OTHER_CHAIN))
+
+
+SMOKE = pytest.param("labels", marks=pytest.mark.smoke)
+
+
+@pytest.mark.parametrize("case", [SMOKE, *(name for name in CASES if name != "labels")])
+def test_parameters_keep_their_prior(case):
+    settings = dict(CASES[case])
+    missing = settings.pop("missing", ())
+    model = make_model(**settings)
+    draws = list(successive_conditional(model, missing))[::THIN]
+    legal = [labels for labels in partitions(5) if is_legal(labels, model)]
+    weights = np.exp([log_prior(labels, model.prior) for labels in legal])
+    weights /= weights.sum()
+
+    linkages = np.array([entity for entity, _, _ in draws])
+    checks = {"N": (linkages == np.arange(5)).sum(axis=1)}
+    expected = {"N": weights @ [len(set(labels)) for labels in legal]}
+    for one in range(5):
+        for two in range(one + 1, 5):
+            checks[one, two] = linkages[:, one] == linkages[:, two]
+            expected[one, two] = weights @ [labels[one] == labels[two] for labels in legal]
+    for name, values in checks.items():
+        assert abs(z_score(values, expected[name])) < 4.5, name
+    betas = np.array([beta.ravel() for _, beta, _ in draws])
+    for column in betas.T:
+        assert stats.kstest(column[::4], stats.beta(A, B).cdf).pvalue > 1e-4
+    thetas = np.array([theta for _, _, theta in draws])
+    marginal = stats.beta(MU, MU * (LEVELS - 1))
+    for column in thetas.T:
+        assert stats.kstest(column[::4], marginal.cdf).pvalue > 1e-4
+
+
+def z_score(values, expected):
+    """Deviation of the mean in standard errors, by batch means."""
+    values = np.asarray(values, float)
+    if np.ptp(values) == 0:
+        return 0.0 if values[0] == pytest.approx(expected) else np.inf
+    batches = np.array_split(values, 40)
+    means = np.array([batch.mean() for batch in batches])
+    return (means.mean() - expected) / (means.std(ddof=1) / np.sqrt(len(means)))

@@ -1,0 +1,70 @@
+"""Rung 4: kernels with one deliberate mistake each, which the other rungs must reject.
+
+Each mutant is a copy of the package with one piece of text replaced; the exactness tests run on it
+in a fresh process and must fail. If the text is gone, the mutant must be written anew.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import smered
+
+PACKAGE = Path(smered.__file__).parent
+ROOT = Path(__file__).parents[2]
+CHAIN, PLAIN = "exact/test_partitions.py", "exact/test_reference.py"
+WHOLE, JOINT = "exact/test_quadrature.py", "calibration/test_geweke.py"
+
+MUTANTS = {
+    "no-hastings-factor": (
+        "kernels/moves.py", "+ log_prior - (size - 2) * LOG_2", "+ log_prior", CHAIN),
+    "n-for-n-minus-N": (
+        "priors.py", "rng.multinomial(records - entities,", "rng.multinomial(records,", CHAIN),
+    "stale-weight-after-merge": (
+        "kernels/moves.py",
+        "clusters.log_weight[link_ring(0, size, clusters, scratch)] = merged",
+        "link_ring(0, size, clusters, scratch)", CHAIN),
+    "labels-not-returned": (
+        "kernels/moves.py", "free += 1", "free += 0", CHAIN),
+    "distortions-not-counted": (
+        "kernels/latent.py", "statistics.distorted[file_row, field] += 1",
+        "statistics.distorted[file_row, field] += 0", JOINT),
+    "unfair-coin": (
+        "kernels/moves.py", "if bits & ONE:", "if bits & np.uint64(3):", CHAIN),
+    "distorted-values-not-counted": (
+        "kernels/latent.py", "statistics.level_counts[level] += 1",
+        "statistics.level_counts[level] += 0", PLAIN),
+    "concentration-sees-one-entity-more": (
+        "priors.py", "log_entities(value, entities, records)",
+        "log_entities(value, entities + 1, records)", WHOLE),
+    "bracket-without-minus-one": (
+        "kernels/likelihood.py", "(scratch.tally[level] - 1.0)", "scratch.tally[level]", PLAIN),
+    "unseen-levels-never-true": (
+        "kernels/latent.py", "total += max(unseen, 0.0) * math.exp(-top)", "total += 0.0", PLAIN),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_mutant_is_rejected(name, tmp_path):
+    file, old, new, tests = MUTANTS[name]
+    copy = tmp_path / "smered"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    source = (copy / file).read_text()
+    assert source.count(old) == 1, f"{old!r} must stand exactly once in {file}"
+    (copy / file).write_text(source.replace(old, new))
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))
+    }
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", f"tests/{tests}", "-m", "smoke or plain",
+         "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts="],
+        cwd=ROOT, env=environment | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert result.returncode == 1, result.stdout + result.stderr  # 1: tests ran and failed
+    assert re.search(r"^E +(assert|AssertionError)", result.stdout, re.MULTILINE), result.stdout

@@ -1,0 +1,83 @@
+"""Rung 5: the same seed gives the same bytes on any number of threads and after any pause."""
+
+import copy
+
+import numpy as np
+import pytest
+
+from smered.execute import Serial, Threads, make_executor
+from smered.execute import threads as threads_module
+from smered.model import Model
+from smered.priors import Ewens, PitmanYor, UniformLabels
+from smered.records import Records
+from smered.sampler import Settings, run_chain
+from smered.simulate import simulate
+
+PRIORS = [UniformLabels(), Ewens(), PitmanYor(5.0, 0.2)]
+SETTINGS = Settings(draws=12, burn_in=0, chains=1, seed=11)
+
+
+def make_model(prior=None, **settings):
+    data = simulate(
+        {("a",): 60, ("b",): 50, ("a", "b"): 90}, {"key": 12, "f": 9, "g": 7}, missing=0.05, seed=4
+    )
+    tables = {name: table.filter(table["key"].is_valid()) for name, table in data.tables.items()}
+    records = Records.from_frames(tables, columns=data.fields, id="id", blocks="key")
+    return Model(records, data.fields, prior=prior or UniformLabels(), **settings)
+
+
+def fingerprint(state):
+    return tuple(
+        value.tobytes() if isinstance(value, np.ndarray) else value
+        for value in vars(state).values()
+    )
+
+
+def run(model, execute, state=None, settings=SETTINGS):
+    return [fingerprint(step.state) for step in run_chain(model, settings, 0, execute, state)]
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: type(prior).__name__)
+@pytest.mark.parametrize("threads", [2, 4])
+def test_threads_give_the_same_bytes(prior, threads):
+    model = make_model(prior, distortion="file")
+    layout = model.layout()
+    expected = run(model, make_executor(model, layout, 1))
+    assert len(set(expected)) == len(expected)  # the chain moves
+    execute = make_executor(model, layout, threads)
+    assert isinstance(execute, Threads)
+    assert run(model, execute) == expected
+    execute.close()
+
+
+@pytest.mark.parametrize("chunks", [1, 3, 100])
+def test_chunk_sizes_give_the_same_bytes(chunks, monkeypatch):
+    model = make_model()
+    layout = model.layout()
+    expected = run(model, Serial(model, layout))
+    monkeypatch.setattr(threads_module, "CHUNKS_PER_THREAD", chunks)
+    execute = Threads(model, layout, 2)
+    assert run(model, execute) == expected
+    execute.close()
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: type(prior).__name__)
+def test_a_pause_changes_nothing(prior):
+    model = make_model(prior)
+    layout = model.layout()
+    expected = run(model, Serial(model, layout))
+    chain = run_chain(model, SETTINGS, 0, Serial(model, layout))
+    for _ in range(5):
+        step = next(chain)
+    paused = copy.deepcopy(step.state)
+    assert run(model, Serial(model, layout), paused) == expected[5:]
+
+
+def test_seeds_and_chains_differ():
+    model = make_model()
+    execute = Serial(model, model.layout())
+    first = run(model, execute)
+    other_seed = run(model, execute, settings=Settings(draws=12, burn_in=0, chains=1, seed=12))
+    assert first[-1] != other_seed[-1]
+    second_chain = [fingerprint(s.state) for s in run_chain(model, SETTINGS, 1, execute)]
+    assert first[-1] != second_chain[-1]
