@@ -9,6 +9,8 @@ demo: .venv/installed
 
 test: .venv/installed-dev lint types
 	$(BIN)/pytest -n 2 --dist worksteal
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -m plain -W "ignore:overflow encountered" \
+		--cov=smered.kernels --cov-report=term --cov-fail-under=95
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
