@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 PUBLIC = {
     "Categorical": "fields",
     "ConfigError": "errors",
+    "ConvergenceWarning": "errors",
     "DataError": "errors",
     "DataWarning": "errors",
     "Ewens": "priors",
@@ -39,7 +40,7 @@ __all__ = ["__version__", *PUBLIC]
 if TYPE_CHECKING:
     from smered import evaluate as evaluate
     from smered import simulate as simulate
-    from smered.errors import ConfigError, DataError, DataWarning, RunError
+    from smered.errors import ConfigError, ConvergenceWarning, DataError, DataWarning, RunError
     from smered.fields import Categorical, Joint
     from smered.model import Model
     from smered.pairs import InformedPairs, UniformPairs

@@ -13,7 +13,7 @@ __all__ = ["ess", "ess_bulk", "ess_tail", "mcse", "rhat"]
 
 
 def rhat(draws: Floats) -> float:
-    """Rank-normalised split R-hat, the larger of its bulk and folded form; 1 where all are equal."""
+    """Rank-normalised split R-hat: the larger of its bulk and folded form."""
     folded = np.abs(draws - np.median(draws))
     return max(plain_rhat(rank_normalise(split(part))) for part in (draws, folded))
 

@@ -1,6 +1,7 @@
 """What can go wrong, said in a way that tells the user what to do."""
 
-__all__ = ["ConfigError", "DataError", "DataWarning", "RunError", "SmeredError"]
+__all__ = ["ConfigError", "ConvergenceWarning", "DataError", "DataWarning", "RunError"]
+__all__ += ["SmeredError"]
 
 
 class SmeredError(Exception):
@@ -21,3 +22,7 @@ class DataWarning(UserWarning):
 
 class RunError(SmeredError, RuntimeError):
     """A run folder cannot be used: in use, damaged, or not writable; the message names the file."""
+
+
+class ConvergenceWarning(UserWarning):
+    """The draws are too few, or the chains disagree: the answers cannot be relied on yet."""

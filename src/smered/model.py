@@ -19,6 +19,8 @@ __all__ = ["Distortion", "Duplicates", "Model"]
 Duplicates = bool | Mapping[str, bool]
 Distortion = Literal["field", "file"]
 
+# Redrawing y, z and the parameters costs about as much as this many proposals per record.
+PROPOSALS_PER_RECORD = 4
 LARGEST_STREAM = 2**32 - 1  # numbers that one stream of the generator holds
 
 
@@ -127,7 +129,7 @@ class Model:
         return int(self.block_sizes.max())
 
     def layout(self, proposals: int | None = None) -> Layout:
-        """Lay the records out for the kernels, with `proposals` per sweep (default: n)."""
+        """Lay the records out for the kernels, with `proposals` per sweep (default: 4 n)."""
         n, files = len(self.records), len(self.records.files)
         file, block = self.records.file[self.order], self.records.block[self.order]
         cell_key = block * files + file
@@ -144,7 +146,7 @@ class Model:
             values, self.exact, block_start, cell, cell_start, self.single[cell_file]
         )
         weight = tables.block_weight
-        per_sweep = n if proposals is None else proposals
+        per_sweep = PROPOSALS_PER_RECORD * n if proposals is None else proposals
         expected = weight * (per_sweep / weight.sum()) if weight.any() else weight
         by_file = self.distortion == "file"
         return Layout(

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from smered.errors import ConfigError
+from smered.errors import ConfigError, ConvergenceWarning
 from smered.execute import make_executor
 from smered.fields import Field
 from smered.model import Distortion, Duplicates, Model, as_fields
@@ -169,4 +169,7 @@ def carry_out(run: Run, model: Model, settings: Settings, observe: Observer | No
     finally:
         if isinstance(run, RunFolder):
             run.unlock()
-    return Posterior(model, run)
+    posterior = Posterior(model, run)
+    for message in posterior.diagnostics().warnings:
+        warnings.warn(message, ConvergenceWarning, stacklevel=4)
+    return posterior

@@ -23,7 +23,7 @@ class Settings:
     """How long and how to sample. The answer depends on `threads` in no way.
 
     `draws` are kept per chain, one every `thin` sweeps, after `burn_in` sweeps. A sweep makes
-    `proposals` split-merge proposals (default: one per record).
+    `proposals` split-merge proposals (default: four per record).
     """
 
     draws: int = 500

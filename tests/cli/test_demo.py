@@ -34,7 +34,9 @@ def test_bad_settings_end_with_one_line_and_exit_code_2():
 
 def test_import_is_light():
     code = "import sys, smered; print('numba' in sys.modules, 'pyarrow' in sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert result.stdout == "False False\n"
 
 
@@ -45,5 +47,7 @@ def test_reading_tables_needs_no_numba():
         "m = smered.Model(r, ['f']); m.coded\n"
         "print('numba' in sys.modules)"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert result.stdout == "False\n"

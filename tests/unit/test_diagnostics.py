@@ -34,7 +34,9 @@ def test_same_as_arviz(kind):
     assert ess_bulk(draws) == pytest.approx(float(arviz.ess(draws, method="bulk")), rel=1e-6)
     assert ess_tail(draws) == pytest.approx(float(arviz.ess(draws, method="tail")), rel=1e-6)
     assert ess(split(draws)) == pytest.approx(float(arviz.ess(draws, method="mean")), rel=1e-6)
-    assert mcse(draws) == pytest.approx(np.asarray(arviz.mcse(draws, method="mean")).item(), rel=1e-6)
+    assert mcse(draws) == pytest.approx(
+        np.asarray(arviz.mcse(draws, method="mean")).item(), rel=1e-6
+    )
     if kind != "one":
         assert rhat(draws) == pytest.approx(float(arviz.rhat(draws)), rel=1e-6)
 

@@ -48,9 +48,7 @@ def test_survey_is_seeded_and_office_depends_on_state():
     assert survey(3).tables["1982"].equals(survey(3).tables["1982"])
     assert not survey(3).tables["1982"].equals(survey(4).tables["1982"])
     columns = columns_of(survey())
-    offices_of_state = [
-        len(np.unique(columns["office"][columns["state"] == s])) for s in range(50)
-    ]
+    offices_of_state = [len(np.unique(columns["office"][columns["state"] == s])) for s in range(50)]
     common = np.bincount(columns["office"][columns["state"] == 14]).argsort()[-2:]
     share = np.isin(columns["office"][columns["state"] == 14], common).mean()
     assert share > 0.98

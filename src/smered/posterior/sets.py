@@ -5,10 +5,10 @@ from functools import cached_property
 
 import numpy as np
 
-from smered.layout import Int64s
+from smered.layout import Int32s, Int64s
 from smered.store.lifetimes import Lifetimes
 
-__all__ = ["MatchingSets", "lifetimes_with"]
+__all__ = ["MatchingSets", "group_starts", "lifetimes_with"]
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,13 @@ class MatchingSets:
         key, number = np.unique(np.concatenate(keys), return_inverse=True)
         draws = np.bincount(number, np.concatenate(weights)).astype(np.int64)
         return key // n, key % n, draws
+
+
+def group_starts(key: Int32s, values: Int64s, groups: int) -> tuple[Int64s, Int64s]:
+    """Group values by an integer key: the values in order of it, and where each group begins."""
+    order = np.argsort(key, kind="stable")
+    start = np.concatenate(([0], np.cumsum(np.bincount(key, minlength=groups))))
+    return values[order], start
 
 
 def lifetimes_with(lifetimes: Lifetimes, records: Int64s) -> Lifetimes:

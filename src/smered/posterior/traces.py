@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -29,15 +30,15 @@ class Summary:
 class Counts:
     """Posterior of several counts: how many entities of each kind, in every draw."""
 
-    kinds: tuple[object, ...]
+    kinds: tuple[Any, ...]
     draws: Int64s  # (kinds, chains, draws)
 
-    def __getitem__(self, kind: object) -> Summary:
+    def __getitem__(self, kind: Any) -> Summary:
         if kind not in self.kinds:
             return summarise(np.zeros(self.draws.shape[1:]))
         return summarise(self.draws[self.kinds.index(kind)])
 
-    def items(self) -> list[tuple[object, Summary]]:
+    def items(self) -> list[tuple[Any, Summary]]:
         """Each kind with its summary."""
         return [(kind, self[kind]) for kind in self.kinds]
 

@@ -114,6 +114,10 @@ class Lifetimes:
             self.chain[rows], self.first[rows], self.last[rows], start, member, self.records
         )
 
+    def member_list(self, row: int) -> list[int]:
+        """The records of one cluster."""
+        return self.member[self.start[row] : self.start[row + 1]].tolist()
+
     def before(self, draws: int) -> "Lifetimes":
         """What the first `draws` draws of every chain hold."""
         cut = self.select(np.flatnonzero(self.first < draws))

@@ -1,0 +1,75 @@
+"""The true values of the entities of an estimate, with their probabilities."""
+
+import numpy as np
+import pyarrow as pa
+
+from smered.layout import Floats, Int64s
+from smered.model import Model
+from smered.posterior.estimate import Estimate
+
+__all__ = ["canonical_table", "true_value_probabilities"]
+
+
+def true_value_probabilities(
+    entity: Int64s, column: int, model: Model, theta: Floats, beta: Floats
+) -> tuple[Int64s, Int64s, Floats]:
+    """Probability of each true value given the records of an entity, averaged over draws.
+
+    theta (draws, levels of the field), beta (draws, rows). Given the linkage, equation (8) is the
+    exact probability for one draw's parameters; its mean over draws is the posterior's. Returns
+    entities, levels that their records show, and the probability of each.
+    """
+    codes = model.coded[column].codes
+    shown = codes >= 0
+    levels = theta.shape[1]
+    key = entity[shown] * levels + codes[shown]
+    order = np.argsort(key, kind="stable")
+    cells, start = np.unique(key[order], return_index=True)
+    owner, level = cells // levels, cells % levels
+    if not len(cells):
+        return owner, level, np.zeros(0)
+    if model.coded[column].exact:
+        return owner, level, np.ones(len(cells))
+    rows = model.records.file if model.rate_rows > 1 else np.zeros(len(codes), np.int64)
+    record_row, record_level = rows[shown][order], codes[shown][order]
+    first = np.flatnonzero(np.append(True, owner[1:] != owner[:-1]))  # cells of an entity adjoin
+    entity_of_cell = np.cumsum(np.append(False, owner[1:] != owner[:-1]))
+    total = np.zeros(len(cells))
+    for probabilities, rates in zip(theta, beta, strict=True):
+        odds = (1 - rates) / np.maximum(rates, 1e-100)
+        log_rho = np.log1p(odds[record_row] / probabilities[record_level])
+        log_weight = np.log(probabilities[level]) + np.add.reduceat(log_rho, start)
+        top = np.maximum(np.maximum.reduceat(log_weight, first), 0.0)
+        weight = np.exp(log_weight - top[entity_of_cell])
+        unseen = np.maximum(1.0 - np.add.reduceat(probabilities[level], first), 0.0) * np.exp(-top)
+        total += weight / (np.add.reduceat(weight, first) + unseen)[entity_of_cell]
+    return owner, level, total / len(theta)
+
+
+def canonical_table(estimate: Estimate, model: Model, theta: Floats, beta: Floats) -> pa.Table:
+    """One row per entity: its id, probability and size, each field's value and its probability.
+
+    theta (draws, T), beta (draws, rows, p). A value is null where no record shows one.
+    """
+    entities = len(estimate)
+    table: dict[str, object] = {
+        "entity_id": pa.array(estimate.entity_id),
+        "probability": estimate.probability,
+        "records": np.bincount(estimate.entity),
+    }
+    for column, part in enumerate(model.coded):
+        own = slice(model.field_start[column], model.field_start[column + 1])
+        owner, level, probability = true_value_probabilities(
+            estimate.entity, column, model, theta[:, own], beta[:, :, column]
+        )
+        best = np.lexsort((-level, probability, owner))  # the last of an owner is its best
+        last = np.append(owner[best][1:] != owner[best][:-1], True) if len(best) else best
+        chosen = best[last.astype(bool)]
+        value = np.full(entities, -1, np.int64)
+        certainty = np.zeros(entities)
+        value[owner[chosen]] = level[chosen]
+        certainty[owner[chosen]] = probability[chosen]
+        missing = value < 0
+        table[part.name] = part.levels.take(pa.array(value, mask=missing))
+        table[f"{part.name}: probability"] = pa.array(certainty, mask=missing)
+    return pa.table(table)

@@ -1,0 +1,105 @@
+"""Diagnostics of a posterior: a table of numbers, and what they mean in plain words."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from smered.diagnostics import ess_bulk, ess_tail, mcse, rhat
+from smered.layout import Floats
+from smered.posterior.sets import MatchingSets
+from smered.store.lifetimes import Lifetimes
+
+__all__ = ["MOST_RHAT", "Diagnostics", "chain_agreement", "diagnose"]
+
+MOST_RHAT = 1.01
+LEAST_ESS = 100  # per chain
+MOST_DISAGREEMENT = 0.2  # between two chains' probabilities of one pair, at the 99% quantile
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """How well the chains mixed.
+
+    `table` has a row for each number: mean, sd, mcse, ess_bulk, ess_tail, rhat. `acceptance` is
+    the share of proposals accepted by move. `pair_disagreement` is the 99% quantile, over pairs
+    that are linked in some but not all draws, of the spread between chains of their probability.
+    """
+
+    table: pa.Table
+    acceptance: dict[str, float]
+    pair_disagreement: float
+    warnings: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence."""
+        if not self.warnings:
+            return "The chains agree and mixed well."
+        return "Not to be relied on yet: " + "; ".join(self.warnings) + "."
+
+
+def diagnose(
+    scalars: dict[str, Floats], moves: dict[str, Floats], disagreement: float
+) -> Diagnostics:
+    """Compute diagnostics of label-free numbers, each (chains, draws)."""
+    rows: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "mean": float(draws.mean()),
+            "sd": float(draws.std(ddof=1)) if draws.size > 1 else 0.0,
+            "mcse": mcse(draws),
+            "ess_bulk": ess_bulk(draws),
+            "ess_tail": ess_tail(draws),
+            "rhat": rhat(draws),
+        }
+        for name, draws in scalars.items()
+    ]
+    chains, draws_per_chain = next(iter(scalars.values())).shape
+    warnings = []
+    moving = [row for row in rows if row["sd"] > 0]
+    worst = max(moving, key=lambda row: row["rhat"], default=None)
+    if chains > 1 and worst is not None and worst["rhat"] > MOST_RHAT:
+        warnings.append(
+            f"the chains have not reached the same place (R-hat of {worst['name']} is "
+            f"{worst['rhat']:.3f}, above {MOST_RHAT}): use a longer burn-in and more draws"
+        )
+    least = min(moving, key=lambda row: min(row["ess_bulk"], row["ess_tail"]), default=None)
+    if least is not None:
+        worth = min(least["ess_bulk"], least["ess_tail"])
+        if worth < LEAST_ESS * chains:
+            warnings.append(
+                f"the {chains * draws_per_chain} draws of {least['name']} are worth "
+                f"{worth:.0f} independent ones, below {LEAST_ESS} per chain: use more draws"
+            )
+    if disagreement > MOST_DISAGREEMENT:
+        warnings.append(
+            f"the chains give some pairs different match probabilities (by {disagreement:.2f} or "
+            "more in 1% of the doubtful pairs): use more draws"
+        )
+    acceptance = {
+        kind: float(moves[f"{kind}_accepted"].sum() / max(moves[f"{kind}_proposed"].sum(), 1))
+        for kind in ("merges", "splits")
+    }
+    return Diagnostics(pa.Table.from_pylist(rows), acceptance, disagreement, tuple(warnings))
+
+
+def chain_agreement(lifetimes: Lifetimes, chains: int, draws: int) -> float:
+    """The 99% quantile of the spread between chains of the probability of doubtful pairs."""
+    if chains < 2:
+        return 0.0
+    n = lifetimes.records
+    keys, shares, owners = [], [], []
+    for chain in range(chains):
+        own = lifetimes.select(np.flatnonzero(lifetimes.chain == chain))
+        one, two, together = MatchingSets.of(own).pairs()
+        keys.append(one * n + two)
+        shares.append(together / draws)
+        owners.append(np.full(len(one), chain))
+    key, number = np.unique(np.concatenate(keys), return_inverse=True)
+    table = np.zeros((len(key), chains))
+    table[number, np.concatenate(owners)] = np.concatenate(shares)
+    spread = table.max(axis=1) - table.min(axis=1)
+    doubtful = (table.mean(axis=1) < 1) & (table.mean(axis=1) > 0.01)
+    return float(np.quantile(spread[doubtful], 0.99)) if doubtful.any() else 0.0

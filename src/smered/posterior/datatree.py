@@ -1,0 +1,66 @@
+"""The draws in the layout that ArviZ and xarray users expect."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smered.store.rows import MOVES
+
+if TYPE_CHECKING:
+    import xarray
+
+    from smered.posterior.posterior import Posterior
+
+__all__ = ["make_datatree"]
+
+
+def make_datatree(posterior: "Posterior") -> "xarray.DataTree":
+    """Groups `posterior` and `sample_stats`, dimensions chain and draw first.
+
+    Coordinates name fields, files and levels; a field's level probabilities have a dimension of
+    their own, `theta_FIELD_level`.
+    """
+    import xarray
+
+    import smered
+
+    model, records = posterior.model, posterior.records
+    free = np.flatnonzero(~model.exact)
+    names = [part.name for part in model.coded]
+    axes = ("chain", "draw")
+    variables: dict[str, Any] = {"entities": (axes, posterior.entities().draws)}
+    coordinates: dict[str, Any] = {
+        "chain": np.arange(posterior.chains),
+        "draw": np.arange(posterior.draws),
+        "field": [names[i] for i in free],
+    }
+    rates = posterior.beta[:, :, :, free]
+    if model.rate_rows > 1:
+        coordinates["file"] = list(records.files)
+        variables["beta"] = ((*axes, "file", "field"), rates)
+    else:
+        variables["beta"] = ((*axes, "field"), rates[:, :, 0])
+    for part, values in zip(model.coded, posterior.theta.values(), strict=True):
+        dimension = f"theta_{part.name}_level"
+        coordinates[dimension] = part.levels.to_pylist()
+        variables[f"theta_{part.name}"] = ((*axes, dimension), values)
+    overlap = posterior.overlap()
+    coordinates["pattern"] = [" & ".join(pattern) for pattern in overlap.kinds]
+    variables["overlap"] = ((*axes, "pattern"), overlap.draws.transpose(1, 2, 0))
+    variables |= {name: (axes, draws) for name, draws in posterior.hyperparameters.items()}
+
+    moves = {name: posterior.trace(name) for name in MOVES}
+    proposed = moves["merges_proposed"] + moves["splits_proposed"]
+    accepted = moves["merges_accepted"] + moves["splits_accepted"]
+    statistics: dict[str, Any] = {
+        "lp": (axes, posterior.trace("log_posterior")),
+        "acceptance_rate": (axes, accepted / np.maximum(proposed, 1)),
+    } | {name: (axes, values) for name, values in moves.items()}
+    about = {"inference_library": "smered", "inference_library_version": smered.__version__}
+    own = {name: coordinates[name] for name in axes}
+    return xarray.DataTree.from_dict(
+        {
+            "posterior": xarray.Dataset(variables, coordinates, about),
+            "sample_stats": xarray.Dataset(statistics, own, about),
+        }
+    )

@@ -1,0 +1,197 @@
+"""One linkage to report: the paper's, or the one with the least expected loss."""
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from smered.errors import ConfigError
+from smered.layout import Floats, Int64s
+from smered.posterior.sets import MatchingSets, group_starts
+from smered.records import Records
+
+__all__ = ["Estimate", "Loss", "expected_loss", "make_estimate"]
+
+Loss = Literal["mpmms", "binder", "vi"]
+MOST_SWEEPS = 50  # of the search for the least expected loss; it ends when nothing improves
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A transitive linkage: every record in exactly one entity."""
+
+    entity: Int64s  # (n,) number of each record's entity
+    probability: Floats  # (N,) posterior probability that exactly these records are one entity
+    entity_id: tuple[str, ...]  # (N,) the same for the same records in every run
+
+    def __len__(self) -> int:
+        return len(self.probability)
+
+    def table(self, records: Records) -> pa.Table:
+        """One row per record: file, id, entity_id, probability of its cluster, its size."""
+        sizes = np.bincount(self.entity)
+        return pa.table(
+            {
+                "file": pa.array(records.files).take(pa.array(records.file)),
+                "id": records.ids,
+                "entity_id": pa.array(self.entity_id).take(pa.array(self.entity)),
+                "probability": self.probability[self.entity],
+                "size": sizes[self.entity],
+            }
+        )
+
+
+def make_estimate(sets: MatchingSets, draws: int, records: Records, loss: Loss) -> Estimate:
+    """Choose the linkage to report.
+
+    mpmms: records are linked exactly if they are in the same shared most probable matching set;
+    records in none stay single (the paper's estimate). binder, vi: the linkage with the least
+    expected Binder or variation-of-information loss that a local search finds from the mpmms
+    estimate and from the pairs that are linked more often than not.
+    """
+    if loss == "mpmms":
+        labels = shared_labels(sets)
+    elif loss in ("binder", "vi"):
+        starts = [shared_labels(sets), majority_labels(sets, draws)]
+        found = [improve(start, sets, draws, loss) for start in starts]
+        labels = min(found, key=lambda labels: expected_loss(labels, sets, draws, loss))
+    else:
+        raise ConfigError(f"loss = {loss!r} must be 'mpmms', 'binder' or 'vi'")
+    first = np.unique(labels, return_index=True)[1]
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))  # entities in order of their first record
+    entity = rank[np.unique(labels, return_inverse=True)[1]]
+    return Estimate(entity, cluster_probability(entity, sets, draws), entity_ids(entity, records))
+
+
+def shared_labels(sets: MatchingSets) -> Int64s:
+    """Link the records of each shared most probable matching set."""
+    labels = np.arange(sets.sets.records)
+    shared = sets.sets.select(sets.shared())
+    labels[shared.member] = np.repeat(shared.member[shared.start[:-1]], shared.size)
+    return labels
+
+
+def majority_labels(sets: MatchingSets, draws: int) -> Int64s:
+    """Link records that a chain of pairs, each linked in more than half of the draws, connects."""
+    one, two, together = sets.pairs()
+    likely = 2 * together > draws
+    label = list(range(sets.sets.records))
+
+    def root(record: int) -> int:
+        while label[record] != record:
+            label[record] = label[label[record]]
+            record = label[record]
+        return record
+
+    for a, b in zip(one[likely].tolist(), two[likely].tolist(), strict=True):
+        low, high = sorted((root(a), root(b)))
+        label[high] = low
+    return np.array([root(record) for record in range(len(label))])
+
+
+def entropy_term(size: float) -> float:
+    """The convex function x log x of the variation of information."""
+    return size * math.log(size) if size > 0 else 0.0
+
+
+# Adding a record to a cluster of s others costs STEP[loss](s), less twice the mean over draws of
+# STEP[loss](how many of those s share the record's cluster in the draw).
+STEP: dict[str, Callable[[int], float]] = {
+    "binder": float,
+    "vi": lambda s: entropy_term(s + 1) - entropy_term(s),
+}
+
+
+def improve(labels: Int64s, sets: MatchingSets, draws: int, loss: Loss) -> Int64s:
+    """Move one record at a time to where the expected loss is least, until none moves."""
+    step = STEP[loss]
+    label = labels.tolist()
+    size: dict[int, int] = {}
+    for name in label:
+        size[name] = size.get(name, 0) + 1
+    holding, start = group_starts(sets.sets.member, sets.sets.owner, sets.sets.records)
+    fresh = len(label)  # names for records that move out on their own
+    certain = sets.draws == draws
+    uncertain = [r for r in range(len(label)) if not certain[holding[start[r]]]]
+    members = {int(s): sets.sets.member_list(int(s)) for r in uncertain
+               for s in holding[start[r] : start[r + 1]]}  # fmt: skip
+    weight = (sets.draws / draws).tolist()
+    for _ in range(MOST_SWEEPS):
+        moved = False
+        for record in uncertain:
+            own = label[record]
+            size[own] -= 1
+            gain: dict[int, float] = {own: 0.0}
+            for s in holding[start[record] : start[record + 1]].tolist():
+                together: dict[int, int] = {}
+                for other in members[s]:
+                    if other != record:
+                        together[label[other]] = together.get(label[other], 0) + 1
+                for name, count in together.items():
+                    gain[name] = gain.get(name, 0.0) + weight[s] * step(count)
+            costs = {
+                name: step(size[name]) - 2 * value for name, value in gain.items() if size[name]
+            }
+            best = min(costs, key=lambda name: (costs[name], name), default=own)
+            stay = costs.get(own, 0.0)
+            if min(costs.get(best, 0.0), 0.0) < stay - 1e-12:
+                if costs.get(best, 0.0) < 0.0:
+                    label[record] = best
+                else:
+                    label[record] = fresh
+                    size[fresh] = 0
+                    fresh += 1
+                moved = True
+            size[label[record]] += 1
+        if not moved:
+            break
+    return np.array(label)
+
+
+def expected_loss(labels: Int64s, sets: MatchingSets, draws: int, loss: Loss) -> float:
+    """Posterior expectation of the Binder loss (in pairs) or of the variation of information.
+
+    Binder counts pairs that one linkage has and the other has not. VI is in nats, over n records.
+    """
+    number = np.unique(labels, return_inverse=True)[1]
+    own = np.bincount(number)
+    # members of each set by estimated cluster
+    key = sets.sets.owner * len(own) + number[sets.sets.member]
+    parts, both = np.unique(key, return_counts=True)
+    part_draws = sets.draws[parts // len(own)]
+    size = sets.sets.size
+    if loss == "binder":
+        pairs = (own * (own - 1) / 2).sum() + (sets.draws @ (size * (size - 1) / 2)) / draws
+        return float(pairs - 2 * (part_draws @ (both * (both - 1) / 2)) / draws)
+    terms = (own * np.log(own)).sum() + (sets.draws @ (size * np.log(size))) / draws
+    return float(terms - 2 * (part_draws @ (both * np.log(both))) / draws) / len(labels)
+
+
+def cluster_probability(entity: Int64s, sets: MatchingSets, draws: int) -> Floats:
+    """Share of draws in which exactly the records of each estimated cluster are one entity."""
+    sizes = np.bincount(entity)
+    inside = entity[sets.sets.member]
+    same = inside == np.repeat(inside[sets.sets.start[:-1]], sets.sets.size)
+    whole = np.logical_and.reduceat(same, sets.sets.start[:-1])
+    first = inside[sets.sets.start[:-1]]
+    whole &= sets.sets.size == sizes[first]
+    probability = np.zeros(len(sizes))
+    probability[first[whole]] = sets.draws[whole] / draws
+    return probability
+
+
+def entity_ids(entity: Int64s, records: Records) -> tuple[str, ...]:
+    """Names made from the files and ids of the members: the same cluster, the same name."""
+    ids = records.ids.to_pylist()
+    names: list[list[str]] = [[] for _ in range(int(entity.max()) + 1)]
+    for record, number in enumerate(entity.tolist()):
+        names[number].append(f"{records.files[records.file[record]]}\x1f{ids[record]}")
+    return tuple(
+        "E" + hashlib.sha256("\x1e".join(sorted(members)).encode()).hexdigest()[:16]
+        for members in names
+    )
