@@ -1,6 +1,7 @@
 """Whether chains agree and how much their draws are worth (Vehtari et al. 2021).
 
-All functions take draws of one label-free number as an array (chains, draws).
+All functions take draws of one label-free number as an array (chains, draws). With fewer than
+four draws per chain there is nothing to say: the answer is nan.
 """
 
 from statistics import NormalDist
@@ -11,27 +12,35 @@ from smered.layout import Floats
 
 __all__ = ["ess", "ess_bulk", "ess_tail", "mcse", "rhat"]
 
+LEAST_DRAWS = 4
+
 
 def rhat(draws: Floats) -> float:
     """Rank-normalised split R-hat: the larger of its bulk and folded form."""
+    if draws.shape[1] < LEAST_DRAWS:
+        return np.nan
     folded = np.abs(draws - np.median(draws))
     return max(plain_rhat(rank_normalise(split(part))) for part in (draws, folded))
 
 
 def ess_bulk(draws: Floats) -> float:
     """Effective number of draws for the centre of the distribution."""
-    return ess(rank_normalise(split(draws)))
+    return ess(rank_normalise(split(draws))) if draws.shape[1] >= LEAST_DRAWS else np.nan
 
 
 def ess_tail(draws: Floats) -> float:
     """Effective number of draws for its tails: the smaller of the 5% and 95% quantile."""
+    if draws.shape[1] < LEAST_DRAWS:
+        return np.nan
     cuts = np.quantile(draws, [0.05, 0.95])
     return min(ess(split((draws <= cut).astype(float))) for cut in cuts)
 
 
 def mcse(draws: Floats) -> float:
     """Monte Carlo standard error of the mean."""
-    return float(np.std(draws, ddof=1) / np.sqrt(ess(split(draws)))) if draws.size > 1 else np.nan
+    if draws.shape[1] < LEAST_DRAWS:
+        return np.nan
+    return float(np.std(draws, ddof=1) / np.sqrt(ess(split(draws))))
 
 
 def split(draws: Floats) -> Floats:

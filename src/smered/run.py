@@ -145,12 +145,13 @@ def carry_out(run: Run, model: Model, settings: Settings, observe: Observer | No
             state, recorder = run.restore(chain, model)
             for step in run_chain(model, settings, chain, execute, state):
                 recorder.add(step)
-                sweep, last = step.state.sweep, step.state.sweep == settings.sweeps
-                if sweep % run.every == 0 or last or stop.is_set():
+                stopping = stop.is_set()
+                sweep = step.state.sweep
+                if stopping or sweep % run.every == 0 or sweep == settings.sweeps:
                     run.commit(chain, step.state, recorder)
                 if observe is not None:
                     observe(step)
-                if stop.is_set():
+                if stopping:
                     return
 
     try:
@@ -169,6 +170,8 @@ def carry_out(run: Run, model: Model, settings: Settings, observe: Observer | No
     finally:
         if isinstance(run, RunFolder):
             run.unlock()
+    if min(run.draws_done()) == 0:
+        raise KeyboardInterrupt("interrupted before the first draw")
     posterior = Posterior(model, run)
     for message in posterior.diagnostics().warnings:
         warnings.warn(message, ConvergenceWarning, stacklevel=4)

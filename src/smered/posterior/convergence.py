@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from smered.diagnostics import ess_bulk, ess_tail, mcse, rhat
+from smered.diagnostics import LEAST_DRAWS, ess_bulk, ess_tail, mcse, rhat
 from smered.layout import Floats
 from smered.posterior.sets import MatchingSets
 from smered.store.lifetimes import Lifetimes
@@ -57,6 +57,9 @@ def diagnose(
         for name, draws in scalars.items()
     ]
     chains, draws_per_chain = next(iter(scalars.values())).shape
+    if draws_per_chain < LEAST_DRAWS:
+        few = f"{draws_per_chain} draws per chain are too few to judge: use more draws"
+        return Diagnostics(pa.Table.from_pylist(rows), accepted(moves), disagreement, (few,))
     warnings = []
     moving = [row for row in rows if row["sd"] > 0]
     worst = max(moving, key=lambda row: row["rhat"], default=None)
@@ -78,11 +81,15 @@ def diagnose(
             f"the chains give some pairs different match probabilities (by {disagreement:.2f} or "
             "more in 1% of the doubtful pairs): use more draws"
         )
-    acceptance = {
+    return Diagnostics(pa.Table.from_pylist(rows), accepted(moves), disagreement, tuple(warnings))
+
+
+def accepted(moves: dict[str, Floats]) -> dict[str, float]:
+    """Share of proposals accepted, by kind of move."""
+    return {
         kind: float(moves[f"{kind}_accepted"].sum() / max(moves[f"{kind}_proposed"].sum(), 1))
         for kind in ("merges", "splits")
     }
-    return Diagnostics(pa.Table.from_pylist(rows), acceptance, disagreement, tuple(warnings))
 
 
 def chain_agreement(lifetimes: Lifetimes, chains: int, draws: int) -> float:

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,9 +21,9 @@ Receipt = dict[str, Any]  # {"bytes": ..., "sha256": ...}
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     """Write a file under another name, force it to disk, then rename it into place."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with unfinished.open("wb") as sink:
             write(sink)
             sink.flush()
@@ -30,7 +31,8 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
         unfinished.replace(path)
         sync_folder(path.parent)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):
+            unfinished.unlink()
         raise cannot_write(path, error) from error
 
 
