@@ -83,6 +83,6 @@ class Statistics(NamedTuple):
 
     level_counts: Int64s  # (T,) true values plus distorted values at each level
     distorted: Int64s  # (R, p)
-    moves: Int64s  # (4,) merges proposed, merges accepted, splits proposed, splits accepted
+    moves: Int64s  # (6,) merges, splits and transfers: proposed and accepted, in turn
     block_entities: Int64s  # (B,) shared between threads
     block_log_weight: Floats  # (B,) shared between threads

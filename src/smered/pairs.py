@@ -16,6 +16,7 @@ from smered.layout import COIN_SIDES, Bools, Floats, Int32s, Int64s
 __all__ = ["InformedPairs", "PairChoice", "PairTables", "UniformPairs"]
 
 MOST_PATTERNS = 48  # subsets of fields tried when building candidate lists
+SAMPLE = 100_000  # records, in whole blocks where they fit, that show how telling a subset is
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,10 @@ class InformedPairs:
         cell_start: Int64s,
         cell_single: Bools,
     ) -> PairTables:
-        """Fill the lists from the most telling subset of fields to the least."""
+        """Fill the lists from the most telling subset of fields to the least.
+
+        Agreement that few records share tells most.
+        """
         from smered.kernels.candidates import add_candidates, hash_rows
 
         block_sizes = np.diff(block_start)
@@ -101,7 +105,15 @@ class InformedPairs:
         lists = np.empty((len(values), self.candidates), np.int32)
         counts = np.zeros(len(values), np.int32)
         keys = np.empty(len(values), np.uint64)
-        for kept in agreement_patterns(exact):
+        some = np.searchsorted(block_start, SAMPLE, side="right") - 1
+        sample = slice(0, max(int(block_start[some]), min(SAMPLE, len(values))))
+
+        def partners(kept: Bools) -> float:
+            """Partners that agreement on these fields gives a record, on average."""
+            hash_rows(values[sample], kept, block[sample], keys)
+            return float((np.unique(keys[sample], return_counts=True)[1] ** 2).sum())
+
+        for kept in sorted(agreement_patterns(exact), key=partners):
             hash_rows(values, kept, block, keys)
             order = np.argsort(keys, kind="stable")
             add_candidates(order, keys, cell, cell_single, lists, counts)

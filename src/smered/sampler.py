@@ -62,7 +62,7 @@ class Step:
     chain: int
     draw: int | None  # number of the draw this sweep ends, None if it ends none
     state: ChainState
-    moves: Int64s  # (4,) merges proposed, merges accepted, splits proposed, splits accepted
+    moves: Int64s  # (6,) merges, splits and transfers: proposed and accepted, in turn
     log_posterior: float | None  # at draws
 
 

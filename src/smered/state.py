@@ -49,7 +49,7 @@ def tabulate(theta: Floats, beta: Floats, model: Model) -> Parameters:
 
 # How far from each other chains start, so that their agreement means something: which records
 # that agree are linked at first, and the first distortion rates.
-STARTS = (("agree", 0.01), ("alone", 0.05), ("loose", 0.002), ("half", 0.1))
+STARTS = (("agree", 0.01), ("alone", 0.005), ("loose", 0.002), ("half", 0.02))
 
 
 def start_state(model: Model, layout: Layout, chain: int, seed: int) -> ChainState:

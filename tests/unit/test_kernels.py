@@ -38,7 +38,7 @@ def test_sweeps_keep_the_state_valid(settings):
     model = make(**settings)
     layout = model.layout(30)
     execute = make_executor(model, layout, 1)
-    moved = np.zeros(4, np.int64)
+    moved = np.zeros(6, np.int64)
     for step in run_chain(model, Settings(draws=8, burn_in=0, chains=1), 2, execute):
         check_state(step.state, model, layout)
         moved += step.moves

@@ -11,6 +11,8 @@ from smered.state import ChainState
 
 __all__ = ["Desk", "Serial"]
 
+MOVE_COUNTS = 6  # merges, splits and transfers, proposed and accepted
+
 
 class Desk(NamedTuple):
     """What one thread works with: scratch room and its own counts."""
@@ -46,7 +48,7 @@ class Serial:
                 Statistics(
                     level_counts=np.zeros(len(model.mu), np.int64),
                     distorted=np.zeros(model.observed.shape, np.int64),
-                    moves=np.zeros(4, np.int64),
+                    moves=np.zeros(MOVE_COUNTS, np.int64),
                     block_entities=block_entities,
                     block_log_weight=block_log_weight,
                 ),

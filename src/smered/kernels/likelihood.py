@@ -115,7 +115,7 @@ def pair_bracket(first, field, layout, parameters, scratch):
     return total
 
 
-@jit
+@jit_inline
 def log_weight(first, size, layout, parameters, scratch):
     """Log weight of the cluster scratch.members[first : first + size]: its brackets, all fields."""
     total = 0.0

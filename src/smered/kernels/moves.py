@@ -1,4 +1,4 @@
-"""Split-merge proposals within a block, with their exact Hastings factors (equation 6)."""
+"""Proposals within a block: splits, merges and transfers, with their exact Hastings factors."""
 
 import math
 
@@ -12,6 +12,7 @@ __all__ = ["build_rings", "gather", "propose", "weigh_clusters"]
 
 LOG_2 = math.log(2.0)
 LEAST_LOG_UNIFORM = -37.0  # below the logarithm of the smallest positive uniform, 2**-53
+LARGEST_LOG_CHANCES = 50.0  # more than the log of any ratio of shares of candidates
 ROUNDING_INDEX = 4294967295  # the last index of a stream, which no proposal reaches
 COIN = np.uint64(2047)  # the bits of a word that its uniform number does not use
 ONE = np.uint64(1)
@@ -75,16 +76,11 @@ def weigh_clusters(start, end, layout, parameters, clusters, scratch):
 
 
 @jit_inline
-def choose_partner(record, coin, bits, start, end, layout):
-    """Choose the second record of a pair, whatever the linkage; -1 if there is none.
+def uniform_partner(record, bits, start, end, layout):
+    """Choose any record of the block that may share an entity with a record; -1 if there is none.
 
-    Informed: one of the record's candidates. Uniform: any record of the block that may share an
-    entity with it, which leaves out its own cell when its file holds no duplicates.
+    That leaves out its own cell when its file holds no duplicates, otherwise itself alone.
     """
-    first_candidate = layout.candidate_start[record]
-    candidates = layout.candidate_start[record + 1] - first_candidate
-    if coin >= layout.uniform_share and candidates > 0:
-        return layout.candidates[first_candidate + below(bits, candidates)]
     cell = layout.cell[record]
     if layout.single[layout.cell_file[cell]]:
         skip, skip_end = layout.cell_start[cell], layout.cell_start[cell + 1]
@@ -95,6 +91,17 @@ def choose_partner(record, coin, bits, start, end, layout):
         return -1
     partner = start + below(bits, others)
     return partner if partner < skip else partner + (skip_end - skip)
+
+
+@jit_inline
+def candidates_in(record, name, layout, clusters):
+    """The share of a record's candidates that are in the cluster `name`."""
+    first, last = layout.candidate_start[record], layout.candidate_start[record + 1]
+    inside = 0
+    for i in range(first, last):
+        if clusters.entity[layout.candidates[i]] == name:
+            inside += 1
+    return inside / max(last - first, 1)
 
 
 @jit_inline
@@ -169,9 +176,89 @@ def deal(cluster, record, partner, split_stream, dealt, clusters, scratch):
     return left, dealt
 
 
+@jit_inline
+def same_file_member(record, name, layout, clusters):
+    """The member of a cluster that shares the record's file, if that holds no duplicates, or -1."""
+    cell = layout.cell[record]
+    if layout.single[layout.cell_file[cell]]:
+        member = name
+        while True:
+            if layout.cell[member] == cell:
+                return member
+            member = clusters.following[member]
+            if member == name:
+                break
+    return -1
+
+
+@jit_inline
+def transfer(record, one, two, word, layout, parameters, prior, clusters, scratch):
+    """Propose that a record leaves cluster `one` for cluster `two` (equation 7).
+
+    If `two` holds a record of the same file, which may hold no duplicates, the two change places.
+    Transfers are proposed by candidates only. What leads back is a candidate of the record in the
+    cluster it left; where it was alone, a candidate of its rival in the cluster that that left.
+    The Hastings factor is the ratio of the chances to choose such a candidate. Returns 1 if
+    accepted, 0 if rejected, -1 if there was nothing to propose.
+    """
+    rival = same_file_member(record, two, layout, clusters)
+    size_one, size_two = clusters.size[one], clusters.size[two]
+    if size_one == 1 and rival < 0:
+        return -1  # a merge in disguise
+    # members[:middle]: cluster one after the transfer; members[middle:size]: cluster two
+    middle = 0
+    member = clusters.following[record]
+    while member != record:
+        scratch.members[middle] = member
+        middle += 1
+        member = clusters.following[member]
+    if rival >= 0:
+        scratch.members[middle] = rival
+        middle += 1
+    size = middle
+    member = two
+    while True:
+        if member != rival:
+            scratch.members[size] = member
+            size += 1
+        member = clusters.following[member]
+        if member == two:
+            break
+    scratch.members[size] = record
+    size += 1
+
+    left = log_weight(0, middle, layout, parameters, scratch)
+    right = log_weight(middle, size - middle, layout, parameters, scratch)
+    log_ratio = (
+        left
+        + right
+        - clusters.log_weight[one]
+        - clusters.log_weight[two]
+        + prior.log_size[middle]
+        + prior.log_size[size - middle]
+        - prior.log_size[size_one]
+        - prior.log_size[size_two]
+    )
+    if log_ratio < LEAST_LOG_UNIFORM - LARGEST_LOG_CHANCES:
+        return 0
+    forward = candidates_in(record, two, layout, clusters)
+    if size_one > 1:
+        back = candidates_in(record, one, layout, clusters)
+    else:
+        back = candidates_in(rival, two, layout, clusters)
+    if back == 0.0:
+        return 0  # no pair leads back
+    log_ratio += math.log(back / forward)
+    if not accepted(log_ratio, word):
+        return 0
+    clusters.log_weight[link_ring(0, middle, clusters, scratch)] = left
+    clusters.log_weight[link_ring(middle, size, clusters, scratch)] = right
+    return 1
+
+
 @jit
 def propose(block, count, seed, chain, sweep, layout, parameters, prior, clusters, scratch, moves):
-    """Make one sweep's split-merge proposals in a block; return its number of clusters."""
+    """Make one sweep's proposals in a block; return its number of clusters."""
     start, end = layout.block_start[block], layout.block_start[block + 1]
     records = end - start
     choices = stream(seed, chain, sweep, block, PROPOSE)
@@ -187,12 +274,28 @@ def propose(block, count, seed, chain, sweep, layout, parameters, prior, cluster
     for t in range(proposals):
         pair, decision = words(choices, t)
         record = start + below(low(pair), records)
-        coin = np.int64(decision & COIN)
-        partner = choose_partner(record, coin, high(pair), start, end, layout)
-        if partner < 0:
-            continue
+        first = layout.candidate_start[record]
+        candidates = layout.candidate_start[record + 1] - first
+        informed = candidates > 0 and np.int64(decision & COIN) >= layout.uniform_share
+        if informed:
+            partner = np.int64(layout.candidates[first + below(high(pair), candidates)])
+        else:
+            partner = uniform_partner(record, high(pair), start, end, layout)
+            if partner < 0:
+                continue
         one, two = clusters.entity[record], clusters.entity[partner]
-        if one != two:
+        # Three kernels, each exact by itself, are mixed without looking at the linkage: splits and
+        # merges by uniform pairs, splits and merges by candidates, transfers by candidates.
+        if informed and low(pair) & ONE:
+            if one == two:
+                continue
+            outcome = transfer(
+                record, one, two, decision, layout, parameters, prior, clusters, scratch
+            )
+            if outcome >= 0:
+                moves[4] += 1
+                moves[5] += outcome
+        elif one != two:
             moves[0] += 1
             middle = gather(one, 0, clusters, scratch)
             size = gather(two, middle, clusters, scratch)

@@ -76,7 +76,8 @@ def high(word):
 def below(half, bound):
     """Turn 32 random bits into an integer in [0, bound).
 
-    Its bias is below bound / 2**32. It only ever chooses which pair is proposed, where any
-    distribution that does not look at the linkage is exact.
+    Its relative bias is below bound / 2**32. It only ever chooses which pair is proposed: splits
+    and merges are exact under any choice, transfers, which choose among a few candidates, to
+    about one in 10**9.
     """
     return np.int64((half * np.uint64(bound)) >> HALF)

@@ -10,6 +10,7 @@ from smered.diagnostics import LEAST_DRAWS, ess_bulk, ess_tail, mcse, rhat
 from smered.layout import Floats
 from smered.posterior.sets import MatchingSets
 from smered.store.lifetimes import Lifetimes
+from smered.store.rows import KINDS
 
 __all__ = ["MOST_RHAT", "Diagnostics", "chain_agreement", "diagnose"]
 
@@ -88,7 +89,7 @@ def accepted(moves: dict[str, Floats]) -> dict[str, float]:
     """Share of proposals accepted, by kind of move."""
     return {
         kind: float(moves[f"{kind}_accepted"].sum() / max(moves[f"{kind}_proposed"].sum(), 1))
-        for kind in ("merges", "splits")
+        for kind in KINDS
     }
 
 

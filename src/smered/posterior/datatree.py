@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smered.store.rows import MOVES
+from smered.store.rows import KINDS, MOVES
 
 if TYPE_CHECKING:
     import xarray
@@ -50,8 +50,8 @@ def make_datatree(posterior: "Posterior") -> "xarray.DataTree":
     variables |= {name: (axes, draws) for name, draws in posterior.hyperparameters.items()}
 
     moves = {name: posterior.trace(name) for name in MOVES}
-    proposed = moves["merges_proposed"] + moves["splits_proposed"]
-    accepted = moves["merges_accepted"] + moves["splits_accepted"]
+    proposed = sum(moves[f"{kind}_proposed"] for kind in KINDS)
+    accepted = sum(moves[f"{kind}_accepted"] for kind in KINDS)
     statistics: dict[str, Any] = {
         "lp": (axes, posterior.trace("log_posterior")),
         "acceptance_rate": (axes, accepted / np.maximum(proposed, 1)),

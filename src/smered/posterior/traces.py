@@ -11,6 +11,8 @@ from smered.store.lifetimes import Lifetimes
 
 __all__ = ["Counts", "Summary", "cluster_size_counts", "count_draws", "overlap_counts", "summarise"]
 
+FILES_PER_WORD = 16  # files whose presence fits one step of naming overlap patterns
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -70,23 +72,36 @@ def overlap_counts(
     lifetimes: Lifetimes, file: Int32s, files: Sequence[str], chains: int, draws: int
 ) -> Counts:
     """Entities by the set of files that hold them; only patterns that occur."""
-    words = (len(files) + 62) // 63  # 63 files fit a signed 64-bit word; there may be more
-    masks = np.empty((len(lifetimes), words), np.int64)
     shown = file[lifetimes.member].astype(np.int64)
-    for word in range(words):
-        inside = shown // 63 == word
-        bits = np.where(inside, np.int64(1) << (shown % 63), 0)
-        masks[:, word] = np.bitwise_or.reduceat(bits, lifetimes.start[:-1])
-    patterns, kind = np.unique(masks, axis=0, return_inverse=True)
-    names = [
-        tuple(name for i, name in enumerate(files) if mask[i // 63] >> (i % 63) & 1)
-        for mask in patterns.tolist()
-    ]
-    return Counts(tuple(names), count_draws(lifetimes, chains, draws, kind.ravel(), len(names)))
+    kind = np.zeros(len(lifetimes), np.int64)
+    patterns: list[tuple[str, ...]] = [()]
+    for first in range(0, len(files), FILES_PER_WORD):
+        own = files[first : first + FILES_PER_WORD]
+        bits = np.where(shown // FILES_PER_WORD == first // FILES_PER_WORD,
+                        np.int64(1) << (shown % FILES_PER_WORD), 0)  # fmt: skip
+        mask = np.bitwise_or.reduceat(bits, lifetimes.start[:-1])
+        seen, kind = number_small(kind << FILES_PER_WORD | mask)
+        patterns = [
+            (*patterns[key >> FILES_PER_WORD], *(f for i, f in enumerate(own) if key >> i & 1))
+            for key in seen.tolist()
+        ]
+    counts = count_draws(lifetimes, chains, draws, kind, len(patterns))
+    return Counts(tuple(patterns), counts)
+
+
+def number_small(keys: Int64s) -> tuple[Int64s, Int64s]:
+    """Distinct keys and the number of each key among them, without sorting where keys are small."""
+    largest = int(keys.max(initial=0))
+    if largest > 4 * len(keys) + 1024:
+        return np.unique(keys, return_inverse=True)
+    seen = np.flatnonzero(np.bincount(keys, minlength=largest + 1))
+    number = np.zeros(largest + 1, np.int64)
+    number[seen] = np.arange(len(seen))
+    return seen, number[keys]
 
 
 def cluster_size_counts(lifetimes: Lifetimes, chains: int, draws: int) -> Counts:
     """Entities by their number of records."""
-    sizes, kind = np.unique(lifetimes.size, return_inverse=True)
+    sizes, kind = number_small(lifetimes.size)
     counts = count_draws(lifetimes, chains, draws, kind, len(sizes))
     return Counts(tuple(sizes.tolist()), counts)

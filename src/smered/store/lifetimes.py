@@ -120,6 +120,8 @@ class Lifetimes:
 
     def before(self, draws: int) -> "Lifetimes":
         """What the first `draws` draws of every chain hold."""
+        if not len(self) or self.last.max() < draws:
+            return self
         cut = self.select(np.flatnonzero(self.first < draws))
         return replace(cut, last=np.minimum(cut.last, draws - 1).astype(np.int32))
 

@@ -10,9 +10,10 @@ from smered.layout import Int32s, Int64s
 from smered.sampler import Step
 from smered.store.lifetimes import LIFETIMES, LifetimeRecorder
 
-__all__ = ["DRAWS", "MOVES", "TIMINGS", "ChainRecorder", "Rows"]
+__all__ = ["DRAWS", "KINDS", "MOVES", "TIMINGS", "ChainRecorder", "Rows"]
 
-MOVES = ("merges_proposed", "merges_accepted", "splits_proposed", "splits_accepted")
+KINDS = ("merges", "splits", "transfers")
+MOVES = tuple(f"{kind}_{what}" for kind in KINDS for what in ("proposed", "accepted"))
 
 
 def required(name: str, kind: pa.DataType) -> pa.Field:

@@ -1,0 +1,1 @@
+"""What the package costs and how well it does, measured."""

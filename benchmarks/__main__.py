@@ -1,0 +1,60 @@
+"""Run the benchmarks and print one table: `python -m benchmarks [NAME ...]`.
+
+Figures go to docs/benchmarks.json. Timings depend on the machine and on what else it does.
+"""
+
+import json
+import platform
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import speed, store
+from benchmarks.table import Row
+
+RESULTS = Path(__file__).parent.parent / "docs" / "benchmarks.json"
+BENCHMARKS = {
+    "proposals": speed.proposals_per_second,
+    "posterior": speed.time_to_posterior,
+    "threads": speed.threads,
+    "growth": speed.growth,
+    "memory": speed.memory,
+    "store": store.stored_survey,
+    "agreement": speed.agreement,
+}
+
+
+def in_fresh_process(name: str) -> list[Row]:
+    """Each benchmark starts from nothing, so that none leaves memory to the next."""
+    command = [sys.executable, "-m", "benchmarks", "--json", name]
+    output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return [Row(**row) for row in json.loads(output)]
+
+
+def main(names: list[str]) -> None:
+    if names[:1] == ["--json"]:
+        print(json.dumps([asdict(row) for row in BENCHMARKS[names[1]]()]))
+        return
+    console = Console(width=110)
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    table = Table("benchmark", "figure", "unit", "should be", "kept")
+    for name in names or BENCHMARKS:
+        console.print(f"{name} ...", style="dim")
+        rows = in_fresh_process(name)
+        results[name] = {
+            "machine": f"{platform.machine()}, {platform.python_version()}",
+            "rows": [asdict(row) for row in rows],
+        }
+        for row in rows:
+            kept = {True: "yes", False: "NO", None: ""}[row.kept]
+            table.add_row(row.name, f"{row.value:,.4g}", row.unit, row.target, kept)
+    RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

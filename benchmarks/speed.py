@@ -1,0 +1,126 @@
+"""How fast the sampler is: proposals per second, time to the posterior, growth with n, memory."""
+
+import threading
+import time
+
+import numpy as np
+import psutil
+
+from benchmarks.data import blocked_model, survey_model
+from benchmarks.table import Row
+from smered.diagnostics import ess_bulk, mcse
+from smered.execute import make_executor
+from smered.pairs import InformedPairs, UniformPairs
+from smered.sampler import Settings, run_chain
+
+STAY = 20  # sweeps
+
+
+def sweeps(model, proposals, count, *, threads=1, chain=0):
+    """Run sweeps; return N after each and the seconds of each."""
+    execute = make_executor(model, model.layout(proposals), threads)
+    settings = Settings(draws=count, burn_in=0, chains=1, proposals=proposals)
+    entities, seconds, since = [], [], time.perf_counter()
+    for step in run_chain(model, settings, chain, execute):
+        now = time.perf_counter()
+        entities.append(step.state.entities)
+        seconds.append(now - since)
+        since = now
+    execute.close()
+    return np.array(entities, float), np.array(seconds)
+
+
+def proposals_per_second():
+    model = survey_model()
+    sweeps(model, 1000, 2)  # compile
+    rows = []
+    n = len(model.records)
+    for pairs, per_sweep, target in ((UniformPairs(), 5_000_000, 10), (InformedPairs(), 4 * n, 3)):
+        _, seconds = sweeps(model.with_pairs(pairs), per_sweep, 40 if per_sweep < 10**6 else 6)
+        rate = per_sweep / np.sort(seconds)[: len(seconds) // 2].mean() / 1e6
+        name = type(pairs).__name__.replace("Pairs", "").lower()
+        rows.append(Row(f"survey: {name} proposals", rate, "million/s", f">= {target}"))
+    return rows
+
+
+def time_to_posterior():
+    """Seconds until N comes within 3 s.d. of its final mean and stays there for 20 sweeps."""
+    model = survey_model()
+    sweeps(model, 1000, 2)
+    rows = []
+    for chain, start in ((0, "equal records linked"), (1, "no links")):
+        entities, seconds = sweeps(model, None, 400, chain=chain)
+        settled = entities[200:]
+        outside = np.abs(entities - settled.mean()) > 3 * settled.std()
+        first = int(np.flatnonzero(~outside)[0])
+        rows.append(
+            Row(
+                f"survey: at its posterior, start: {start}", seconds[: first + 1].sum(), "s", "< 10"
+            )
+        )
+        worth = ess_bulk(settled[None]) / seconds[200:].sum()
+        rows.append(Row(f"survey: effective draws of N, start: {start}", worth, "1/s", ""))
+    return rows
+
+
+def growth():
+    """Cost of a proposal at a million records against ten thousand, blocks alike."""
+    costs = {}
+    for n in (10_000, 100_000, 1_000_000):
+        model = blocked_model(n)
+        _, seconds = sweeps(model, None, 12 if n > 500_000 else 60)
+        costs[n] = np.sort(seconds)[: len(seconds) // 2].mean() / (4 * n)
+    rows = [
+        Row(f"n = {n:,}: time per proposal, all of a sweep", c * 1e9, "ns", "")
+        for n, c in costs.items()
+    ]
+    ratio = costs[1_000_000] / costs[10_000]
+    return [*rows, Row("n = 1,000,000 against 10,000", ratio, "times", "<= 1.3")]
+
+
+def memory():
+    """Bytes per record beyond the coded data, at the highest moment of layout and sampling."""
+    sweeps(blocked_model(20_000), None, 2)  # compile and warm up
+    n = 1_000_000
+    model = blocked_model(n)
+    assert model.coded  # the coded data
+    process = psutil.Process()
+    before = process.memory_info().rss
+    highest, done = [before], threading.Event()
+
+    def watch():
+        while not done.wait(0.005):
+            highest[0] = max(highest[0], process.memory_info().rss)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    sweeps(model, None, 3)
+    done.set()
+    watcher.join()
+    return [
+        Row("memory beyond the coded data", (highest[0] - before) / n, "bytes/record", "<= 200")
+    ]
+
+
+def threads():
+    """Two threads against one on the survey."""
+    model = survey_model()
+    sweeps(model, 1000, 2)
+    best = {t: np.sort(sweeps(model, None, 60, threads=t)[1])[:30].mean() for t in (1, 2)}
+    return [Row("survey: two threads against one", best[1] / best[2], "times", "")]
+
+
+def agreement():
+    """Uniform and informed pairs give the same posterior mean of N."""
+    model = survey_model()
+    informed, _ = sweeps(model, None, 700)
+    uniform, _ = sweeps(model.with_pairs(UniformPairs()), 40_000_000, 110)
+    rows, means = [], []
+    for name, draws in (("informed", informed[200:]), ("uniform", uniform[30:])):
+        error = mcse(draws[None])
+        means.append((draws.mean(), error))
+        rows.append(
+            Row(f"survey: mean of N, {name} pairs (error {error:.1f})", draws.mean(), "", "")
+        )
+    distance = abs(means[0][0] - means[1][0]) / np.hypot(means[0][1], means[1][1])
+    return [*rows, Row("survey: their difference", distance, "standard errors", "< 3")]

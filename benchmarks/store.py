@@ -1,0 +1,68 @@
+"""What a stored posterior costs: the survey with 4 chains of 1,000 draws."""
+
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+from benchmarks.data import survey_model
+from benchmarks.table import Row
+from smered.posterior import Posterior
+from smered.run import sample
+
+
+def stored_survey():
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run = Path(folder) / "run"
+        started = time.perf_counter()
+        sample(survey_model(), out=run, draws=1000, burn_in=200, chains=4, threads=2)
+        seconds = time.perf_counter() - started
+        size = sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
+        answers = subprocess.run(
+            [sys.executable, "-m", "benchmarks.store", str(run)],
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+    rows = [
+        Row("survey, 4 x 1,000 draws: sampling, 2 threads", seconds, "s", ""),
+        Row("survey, 4 x 1,000 draws: store", size / 1e6, "MB", "< 150"),
+    ]
+    for line in answers.strip().split("\n"):
+        name, value, unit, target = line.split("\t")
+        rows.append(Row(name, float(value), unit, target))
+    return rows
+
+
+QUESTIONS = {
+    "entities": (lambda p: p.entities(), 0.2),
+    "overlap": (lambda p: p.overlap(), 0.2),
+    "matching_sets(record)": (lambda p: p.matching_sets(("1982", 100)), 0.2),
+    "pairs(0.01)": (lambda p: p.pairs(0.01), 5),
+    "estimate: mpmms": (lambda p: p.estimate(), 5),
+    "estimate: binder": (lambda p: p.estimate("binder"), None),
+    "estimate: vi": (lambda p: p.estimate("vi"), None),
+    "canonical": (lambda p: p.canonical(), None),
+    "diagnostics": (lambda p: p.diagnostics(), None),
+}
+
+
+def ask(run):
+    """Open a run and answer every question, in a fresh process."""
+    started = time.perf_counter()
+    posterior = Posterior.open(run)
+    posterior.lifetimes  # noqa: B018
+    print(f"posterior: open\t{time.perf_counter() - started}\ts\t< 1")
+    for name, (question, target) in QUESTIONS.items():
+        started = time.perf_counter()
+        question(posterior)
+        bound = "" if target is None else f"< {target}"
+        print(f"posterior: {name}\t{time.perf_counter() - started}\ts\t{bound}")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    print(f"posterior: peak memory\t{peak}\tMB\t< 2000")
+
+
+if __name__ == "__main__":
+    ask(sys.argv[1])

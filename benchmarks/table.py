@@ -1,0 +1,28 @@
+"""A row of the benchmark table."""
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measured figure, and the bound it should keep."""
+
+    name: str
+    value: float
+    unit: str
+    target: str
+
+    @property
+    def kept(self) -> bool | None:
+        """Whether the figure keeps its bound; None without one."""
+        found = re.fullmatch(r"(<=|>=|<|>) ([\d.]+)", self.target)
+        if not found:
+            return None
+        bound = float(found[2])
+        return {
+            "<": self.value < bound,
+            "<=": self.value <= bound,
+            ">": self.value > bound,
+            ">=": self.value >= bound,
+        }[found[1]]

@@ -1,0 +1,1 @@
+"""Figures of a posterior (needs the extra `figures`)."""

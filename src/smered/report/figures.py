@@ -1,0 +1,136 @@
+"""One figure for each question that a user asks first.
+
+Every function takes a posterior, and the truth where it is known, and returns a matplotlib Figure.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smered.errors import ConfigError
+from smered.layout import Floats
+from smered.posterior import Posterior
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["distortion_rates", "entities", "match_probabilities", "overlap"]
+
+INK, POSTERIOR, TRUTH = "#333333", "#2a6f97", "#c1121f"
+CHAINS = ("#2a6f97", "#e09f3e", "#6a994e", "#9d4edd", "#577590", "#bc6c25")
+
+
+def blank(columns: int = 1, *, width: float = 6.4, height: float = 3.6) -> "tuple[Figure, Any]":
+    """A figure in the project's style, drawn without a display."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ConfigError("figures need matplotlib: pip install 'smered[figures]'") from None
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(1, columns, squeeze=False)[0]
+    for axis in axes:
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.tick_params(colors=INK, labelsize=9)
+    return figure, axes
+
+
+def mark_truth(axes: "Axes", value: float, *, across: bool = False) -> None:
+    """Draw a line at the truth."""
+    line = axes.axhline if across else axes.axvline
+    line(value, color=TRUTH, linewidth=1.5, linestyle="--", label=f"truth: {value:,.0f}")
+
+
+def entities(posterior: Posterior, truth: int | None = None) -> "Figure":
+    """Trace of the number of entities by chain, and its posterior density."""
+    draws = posterior.entities().draws
+    figure, (trace, density) = blank(2, width=9)
+    for chain, values in enumerate(draws):
+        trace.plot(values, linewidth=0.8, color=CHAINS[chain % len(CHAINS)], label=f"chain {chain}")
+    trace.set(xlabel="draw", ylabel="entities")
+    grid, heights = smooth(draws.ravel())
+    density.fill_between(grid, heights, color=POSTERIOR, alpha=0.3)
+    density.plot(grid, heights, color=POSTERIOR)
+    density.set(xlabel="entities", ylabel="posterior density", ylim=(0, None))
+    if truth is not None:
+        mark_truth(trace, truth, across=True)
+        mark_truth(density, truth)
+    trace.legend(frameon=False, fontsize=8, loc="best")
+    for axis in (trace, density):
+        axis.ticklabel_format(useOffset=False)
+    thousands(trace.yaxis)
+    thousands(density.xaxis)
+    return figure
+
+
+def overlap(posterior: Posterior, truth: Mapping[tuple[str, ...], int] | None = None) -> "Figure":
+    """Entities by the files that hold them, with 95% intervals."""
+    counts = posterior.overlap()
+    patterns = sorted(set(counts.kinds) | set(truth or {}), key=lambda p: (len(p), p))
+    summaries = [counts[pattern] for pattern in patterns]
+    figure, (axes,) = blank(height=1.2 + 0.42 * len(patterns))
+    rows = np.arange(len(patterns))
+    means = np.array([s.mean for s in summaries])
+    low = means - [s.lower for s in summaries]
+    high = np.array([s.upper for s in summaries]) - means
+    axes.barh(rows, means, color=POSTERIOR, alpha=0.75, height=0.6, label="posterior mean")
+    axes.errorbar(means, rows, xerr=np.maximum([low, high], 0), fmt="none", ecolor=INK, capsize=3)
+    if truth is not None:
+        known = [truth.get(pattern, 0) for pattern in patterns]
+        axes.plot(known, rows, "D", color=TRUTH, markersize=5, label="truth")
+        axes.legend(frameon=False, fontsize=8)
+    axes.set_yticks(rows, [" & ".join(pattern) for pattern in patterns])
+    axes.invert_yaxis()
+    axes.set_xlabel("entities in exactly these files (bars: mean, whiskers: 95% interval)")
+    thousands(axes.xaxis)
+    return figure
+
+
+def distortion_rates(posterior: Posterior) -> "Figure":
+    """Distortion rate of each field (and file), with 95% intervals."""
+    names, rates = [], []
+    files = posterior.records.files if posterior.model.rate_rows > 1 else ("",)
+    for column, part in enumerate(posterior.model.coded):
+        for row, file in enumerate(files):
+            if not part.exact:
+                names.append(f"{part.name}, {file}" if file else part.name)
+                rates.append(posterior.beta[:, :, row, column].ravel() * 100)
+    figure, (axes,) = blank(height=1.2 + 0.36 * len(names))
+    rows = np.arange(len(names))
+    low, middle, high = np.quantile(rates, [0.025, 0.5, 0.975], axis=1)
+    axes.hlines(rows, low, high, color=POSTERIOR, linewidth=3, alpha=0.5)
+    axes.plot(middle, rows, "o", color=POSTERIOR)
+    axes.set_yticks(rows, names)
+    axes.invert_yaxis()
+    axes.set(xlabel="distorted values, % (median and 95% interval)", xlim=(0, None))
+    return figure
+
+
+def match_probabilities(posterior: Posterior, min_probability: float = 0.01) -> "Figure":
+    """How many pairs have which match probability: how much is certain and how much is not."""
+    values = posterior.pairs(min_probability)["probability"].to_numpy()
+    figure, (axes,) = blank()
+    axes.hist(values, bins=np.linspace(0, 1, 41), color=POSTERIOR, alpha=0.75)
+    axes.set(xlabel="match probability", ylabel="pairs (log scale)", yscale="log", xlim=(0, 1))
+    certain = int((values >= 0.99).sum())
+    axes.set_title(
+        f"{len(values):,} pairs above {min_probability:g}; {certain:,} of them at .99 or more",
+        fontsize=9, color=INK, loc="left",
+    )  # fmt: skip
+    return figure
+
+
+def smooth(values: Floats) -> tuple[Floats, Floats]:
+    """A Gaussian kernel density estimate with Silverman's bandwidth."""
+    spread = min(np.std(values), np.subtract(*np.quantile(values, [0.75, 0.25])) / 1.34)
+    width = max(0.9 * spread * len(values) ** -0.2, 0.5)
+    grid = np.linspace(values.min() - 3 * width, values.max() + 3 * width, 400)
+    points, counts = np.unique(values, return_counts=True)
+    kernel = np.exp(-0.5 * ((grid[:, None] - points) / width) ** 2)
+    return grid, kernel @ counts / (len(values) * width * np.sqrt(2 * np.pi))
+
+
+def thousands(axis: Any) -> None:
+    """Write large numbers with separators."""
+    axis.set_major_formatter(lambda value, _: f"{value:,.0f}")
