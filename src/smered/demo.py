@@ -1,10 +1,12 @@
 """The demonstration: the paper's application on a simulated survey, with the truth beside it."""
 
 import time
+import warnings
 
 from rich.console import Console
 from rich.table import Table
 
+from smered.errors import ConvergenceWarning
 from smered.evaluate import posterior_links
 from smered.fields import Categorical
 from smered.model import Model
@@ -42,9 +44,14 @@ def run_demo(
         f"Linking {len(model.records):,} records of three survey waves "
         f"({len(model.block_sizes)} blocks by {' and '.join(BLOCKS)}; no duplicates within a wave)"
     )
-    with SamplingProgress(settings, len(model.records), console, quiet) as observe:
+    with (
+        SamplingProgress(settings, len(model.records), console, quiet) as observe,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the verdict is printed below
         posterior = sample(model, observe=observe, **vars(settings))
     print_result(console, posterior, simulation)
+    console.print(posterior.diagnostics().sentence)
     console.print(f"Time: {time.perf_counter() - started:.1f} s, compilation included")
 
 

@@ -51,7 +51,7 @@ class Parameters(NamedTuple):
 
 
 class BlockPrior(NamedTuple):
-    """The prior on the linkage, conditioned so that blocks are independent (equation 7)."""
+    """The prior on the linkage, conditioned so that blocks are independent (equation 8)."""
 
     log_unit: Floats  # (B,) log weight of one more cluster in a block
     free: Int64s  # (B,) labels the block may still use, or UNLIMITED

@@ -96,7 +96,7 @@ def keep_counts(state: ChainState, statistics: Statistics) -> None:
 
 
 def draw_parameters(state: ChainState, model: Model, rng: np.random.Generator) -> None:
-    """Draw theta, beta and the prior's hyperparameters given linkage, y and z (equation 10)."""
+    """Draw theta, beta and the prior's hyperparameters given linkage, y and z (equation 11)."""
     weights = np.maximum(rng.standard_gamma(model.mu + state.level_counts), LEAST_THETA)
     totals = np.add.reduceat(weights, model.field_start[:-1])
     state.theta = weights / np.repeat(totals, np.diff(model.field_start))
@@ -110,7 +110,7 @@ def draw_parameters(state: ChainState, model: Model, rng: np.random.Generator) -
 
 
 def condition_prior(state: ChainState, model: Model, rng: np.random.Generator) -> BlockPrior:
-    """Make the blocks independent for one sweep (equation 7)."""
+    """Make the blocks independent for one sweep (equation 8)."""
     log_unit, free = model.prior.condition(
         state.hyperparameters, state.entities, model.block_sizes, rng
     )

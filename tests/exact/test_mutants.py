@@ -36,6 +36,9 @@ MUTANTS = {
         "statistics.distorted[file_row, field] += 0", JOINT),
     "transfer-without-hastings-factor": (
         "kernels/moves.py", "log_ratio += math.log(back / forward)", "", CHAIN),
+    "transfer-back-by-the-wrong-record": (
+        "kernels/moves.py", "back = candidates_in(rival, two, layout, clusters)",
+        "back = candidates_in(record, two, layout, clusters)", CHAIN),
     "unfair-coin": (
         "kernels/moves.py", "if bits & ONE:", "if bits & np.uint64(3):", CHAIN),
     "distorted-values-not-counted": (
@@ -65,7 +68,8 @@ def test_mutant_is_rejected(name, tmp_path):
     }
     result = subprocess.run(
         [sys.executable, "-m", "pytest", f"tests/{tests}", "-m", "smoke or plain",
-         "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", "-W", "ignore:overflow encountered"],
+         "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=",
+         "-W", "ignore:overflow encountered"],
         cwd=ROOT, env=environment | interpreted | {"PYTHONPATH": str(tmp_path)},
         capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip

@@ -19,7 +19,10 @@ VARIANTS = {
     "exact-field": {"exact": True},
     "rates-by-file": {"distortion": "file"},
 }
-SMOKE = {"plain", "two-blocks"}
+SMOKE = {"plain", "two-blocks", "no-duplicates"}
+# Lists that leave some records out, so that the chances of a transfer and of its reverse differ.
+INFORMED = {name: InformedPairs(candidates=2 if "duplicates" in name else 3, uniform_share=0.3)
+            for name in VARIANTS}  # fmt: skip
 
 
 def case(prior, name, settings, pairs):
@@ -32,7 +35,7 @@ CASES = [
     case(prior, name, settings, pairs)
     for prior in PRIORS
     for name, settings in VARIANTS.items()
-    for pairs in (InformedPairs(candidates=2, uniform_share=0.3), UniformPairs())
+    for pairs in (INFORMED[name], UniformPairs())
     if isinstance(prior, UniformLabels | PitmanYor) or name in SMOKE
 ]
 

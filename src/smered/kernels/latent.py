@@ -1,4 +1,4 @@
-"""True values and distortions given the linkage, drawn exactly (equations 8 and 9).
+"""True values and distortions given the linkage, drawn exactly (equations 9 and 10).
 
 The numbers used for a cluster or a record depend on its position alone, so the same linkage,
 level probabilities and distortion rates always give the same y and z, in the sweep or long after.
@@ -47,7 +47,7 @@ def draw_unseen(field, distinct, extra, used, layout, parameters, scratch):
 
 @jit_inline
 def draw_true(size, field, u, extra, used, layout, parameters, scratch):
-    """Draw the true value of the cluster in scratch.members[:size] (equation 8).
+    """Draw the true value of the cluster in scratch.members[:size] (equation 9).
 
     A seen level v weighs theta_v times its tally of rho, every unseen one its theta.
     """
@@ -106,7 +106,7 @@ def agreed_level(size, field, layout, parameters, scratch):
 
 @jit
 def draw_true_values(row, size, used, true_stream, extra, layout, parameters, scratch):
-    """Draw y of the cluster in scratch.members[:size] into scratch.true (equation 8).
+    """Draw y of the cluster in scratch.members[:size] into scratch.true (equation 9).
 
     MISSING where no member shows a value. Members that agree, by far the commonest case, need no
     tally: their level weighs theta_v prod rho, all others together 1 - theta_v.
@@ -167,7 +167,7 @@ def draw_latent(
                 value = scratch.true[field]
                 is_distorted = level >= 0 and level != value
                 if level >= 0 and level == value and not layout.exact[field]:
-                    # equation 9: an equal value is distorted with probability 1 / rho
+                    # equation 10: an equal value is distorted with probability 1 / rho
                     ratio = parameters.odds[file_row, field] * parameters.inverse_theta[level]
                     is_distorted = uniform(pair[field % 2]) * (1.0 + ratio) < 1.0
                 if is_distorted:

@@ -15,7 +15,7 @@ def true_value_probabilities(
 ) -> tuple[Int64s, Int64s, Floats]:
     """Probability of each true value given the records of an entity, averaged over draws.
 
-    theta (draws, levels of the field), beta (draws, rows). Given the linkage, equation (8) is the
+    theta (draws, levels of the field), beta (draws, rows). Given the linkage, equation (9) is the
     exact probability for one draw's parameters; its mean over draws is the posterior's. Returns
     entities, levels that their records show, and the probability of each.
     """

@@ -59,12 +59,13 @@ def count_draws(
 
     A lifetime adds one from its first draw on and takes it away after its last.
     """
-    if kind is None:
-        kind = np.zeros(len(lifetimes), np.int64)
-    change = np.zeros(kinds * chains * (draws + 1), np.int64)
-    row = (kind * chains + lifetimes.chain) * (draws + 1)
-    np.add.at(change, row + lifetimes.first, 1)
-    np.subtract.at(change, row + lifetimes.last + 1, 1)
+    row = lifetimes.chain.astype(np.int64)
+    if kind is not None:
+        row += kind * chains
+    row *= draws + 1
+    cells = kinds * chains * (draws + 1)
+    change = np.bincount(row + lifetimes.first, minlength=cells)
+    change -= np.bincount(row + lifetimes.last + 1, minlength=cells)
     return np.cumsum(change.reshape(kinds, chains, draws + 1), axis=2)[:, :, :-1]
 
 
@@ -72,14 +73,13 @@ def overlap_counts(
     lifetimes: Lifetimes, file: Int32s, files: Sequence[str], chains: int, draws: int
 ) -> Counts:
     """Entities by the set of files that hold them; only patterns that occur."""
-    shown = file[lifetimes.member].astype(np.int64)
     kind = np.zeros(len(lifetimes), np.int64)
     patterns: list[tuple[str, ...]] = [()]
     for first in range(0, len(files), FILES_PER_WORD):
         own = files[first : first + FILES_PER_WORD]
-        bits = np.where(shown // FILES_PER_WORD == first // FILES_PER_WORD,
-                        np.int64(1) << (shown % FILES_PER_WORD), 0)  # fmt: skip
-        mask = np.bitwise_or.reduceat(bits, lifetimes.start[:-1])
+        bit = np.zeros(len(files), np.int32)
+        bit[first : first + FILES_PER_WORD] = 1 << np.arange(len(own))
+        mask = np.bitwise_or.reduceat(bit[file][lifetimes.member], lifetimes.start[:-1])
         seen, kind = number_small(kind << FILES_PER_WORD | mask)
         patterns = [
             (*patterns[key >> FILES_PER_WORD], *(f for i, f in enumerate(own) if key >> i & 1))

@@ -14,9 +14,7 @@ import pyarrow.parquet as pq
 
 from smered.errors import RunError
 
-__all__ = ["Receipt", "read_intact", "read_json", "read_table", "write_json", "write_table"]
-
-Receipt = dict[str, Any]  # {"bytes": ..., "sha256": ...}
+__all__ = ["read_json", "read_table", "write_json", "write_table"]
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
@@ -56,7 +54,7 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def write_table(path: Path, table: pa.Table) -> Receipt:
+def write_table(path: Path, table: pa.Table) -> dict[str, Any]:
     """Write a Parquet file; return its size and checksum."""
     write_whole(path, lambda sink: pq.write_table(table, sink, compression="zstd"))
     content = path.read_bytes()
@@ -84,28 +82,26 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def read_intact(path: Path, receipt: Receipt) -> bytes:
-    """Read a file whose size and checksum must be those of its receipt."""
+def read_intact(path: Path, size: int, sha256: str) -> bytes:
+    """Read a file whose size and checksum must be those with which it was written."""
     try:
-        if path.stat().st_size != receipt["bytes"]:
+        if path.stat().st_size != size:
             raise RunError(f"{path} is damaged: it has a different size than when it was written")
         content = path.read_bytes()
     except FileNotFoundError:
         raise RunError(f"{path} is missing from the run folder") from None
-    except OSError as error:
-        raise RunError(f"cannot read {path}: {error.strerror}") from None
-    except (KeyError, TypeError):
-        raise RunError(f"the checkpoint of {path} is damaged: it lacks size or checksum") from None
-    if hashlib.sha256(content).hexdigest() != receipt.get("sha256"):
+    except (OSError, ValueError) as error:
+        raise RunError(f"cannot read {path}: {error}") from None
+    if hashlib.sha256(content).hexdigest() != sha256:
         raise RunError(f"{path} is damaged: its content changed since it was written")
     return content
 
 
-def read_table(path: Path, receipt: Receipt, schema: pa.Schema | None = None) -> pa.Table:
+def read_table(path: Path, size: int, sha256: str, schema: pa.Schema | None = None) -> pa.Table:
     """Read an intact Parquet file, which must have the given schema."""
-    content = read_intact(path, receipt)
+    content = read_intact(path, size, sha256)
     try:
-        table = pq.read_table(pa.BufferReader(content))
+        table = pq.ParquetFile(pa.BufferReader(content)).read()  # read_table would import pandas
         if schema is not None:
             table = table.cast(schema)
         table.validate(full=True)

@@ -27,6 +27,7 @@ from smered.store.disk import read_json, read_table, write_json, write_table
 from smered.store.lifetimes import LIFETIMES, Lifetimes
 from smered.store.records import read_records, write_records
 from smered.store.rows import DRAWS, MOVES, TIMINGS, ChainRecorder, Rows
+from smered.store.schema import Checkpoint, RunFile, read_checked
 
 __all__ = ["FORMAT", "RunFolder"]
 
@@ -39,9 +40,9 @@ TABLES = {"lifetimes": LIFETIMES, "draws": DRAWS, "timings": TIMINGS}
 class RunFolder:
     """One run on disk."""
 
-    def __init__(self, path: Path, content: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, content: RunFile) -> None:
         self.path = path
-        self.content = dict(content)
+        self.content = content
         self._lock: int | None = None
 
     # -- opening -----------------------------------------------------------------------------
@@ -74,23 +75,18 @@ class RunFolder:
             "inputs": dict(inputs or {}),
             "contents": receipts,
         }
-        self = cls(path, content)
         write_json(path / RUN, content)
-        return self
+        return cls(path, RunFile.model_validate(content))
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
         """Open an existing run folder."""
-        content = read_json(path / RUN)
-        if content.get("format") != FORMAT:
+        found = read_json(path / RUN).get("format")
+        if found != FORMAT:
             raise RunError(
-                f"{path / RUN}: format {content.get('format')!r} is not one that "
-                f"smered {smered.__version__} reads"
+                f"{path / RUN}: format {found!r} is not one that smered {smered.__version__} reads"
             )
-        missing = {"files", "model", "settings", "contents", "checkpoint_every"} - set(content)
-        if missing:
-            raise RunError(f"{path / RUN} is damaged: it lacks {', '.join(sorted(missing))}")
-        return cls(path, content)
+        return cls(path, read_checked(RunFile, path / RUN))
 
     def lock(self) -> None:
         """Reserve the folder for this process; the reservation ends with the process."""
@@ -118,56 +114,60 @@ class RunFolder:
     def settings(self) -> Settings:
         """How the run samples."""
         try:
-            return Settings(**(self.content["settings"] | {"threads": 1}))
+            return Settings(**(self.content.settings | {"threads": 1}))
         except TypeError as error:
             raise RunError(f"{self.path / RUN} is damaged: {error}") from None
 
     @property
     def every(self) -> int:
         """Sweeps between two checkpoints."""
-        return int(self.content["checkpoint_every"])
+        return self.content.checkpoint_every
 
     def model(self) -> Model:
         """Rebuild the model from the records and the description in the folder."""
-        return rebuild_model(self.content["model"], read_records(self.path, self.content))
+        return rebuild_model(self.content.model, read_records(self.path, self.content))
 
     def extend(self, draws: int) -> None:
         """Ask for more draws than before."""
-        self.content["settings"]["draws"] = draws
-        write_json(self.path / RUN, self.content)
+        self._rewrite({"settings": self.content.settings | {"draws": draws}})
 
     def finish(self, **times: Any) -> None:
         """Note when the run ended."""
-        self.content |= {"ended": now()} | times
-        write_json(self.path / RUN, self.content)
+        self._rewrite({"ended": now()} | times)
+
+    def _rewrite(self, changes: dict[str, Any]) -> None:
+        content = self.content.model_dump() | changes
+        write_json(self.path / RUN, content)
+        self.content = RunFile.model_validate(content)
 
     # -- chains ------------------------------------------------------------------------------
 
     def commit(self, chain: int, state: ChainState, recorder: ChainRecorder) -> None:
         """Make everything up to this sweep permanent."""
         before = self._checkpoint(chain)
-        first = before["sweep"] // self.every * self.every if before else 0
+        first = before.sweep // self.every * self.every if before else 0
         span = f"chain-{chain}-sweeps-{first + 1:07d}-{state.sweep:07d}.parquet"
         rows = recorder.take()
-        files = dict(before["parts"]) if before else {}
-        for kind, table in rows._asdict().items():
-            files[f"{kind}/{span}"] = write_table(self.path / kind / span, table)
         living = f"lifetimes/chain-{chain}-living-{state.sweep:07d}.parquet"
         saved = f"checkpoints/chain-{chain}-state-{state.sweep:07d}.parquet"
-        files[living] = write_table(self.path / living, recorder.living())
-        files[saved] = write_table(self.path / saved, pack_state(state, recorder))
+        tables = {f"{kind}/{span}": table for kind, table in rows._asdict().items()}
+        tables |= {living: recorder.living(), saved: pack_state(state, recorder)}
+        parts: dict[str, Any] = {}
         if before:
-            for stale in (before["living"], before["state"], *before["unfinished"]):
-                files.pop(stale, None)
+            replaced = {before.living, before.state, *before.unfinished}
+            kept = before.model_dump()["parts"].items()
+            parts = {name: receipt for name, receipt in kept if name not in replaced}
+        parts |= {name: write_table(self.path / name, table) for name, table in tables.items()}
         complete = state.sweep % self.every == 0
-        self._write_checkpoint(chain, {
+        checkpoint = {
             "sweep": state.sweep,
             "draws": recorder.last_draw + 1,
             "living": living,
             "state": saved,
             "unfinished": [] if complete else [f"{kind}/{span}" for kind in TABLES],
-            "parts": files,
-        })  # fmt: skip
+            "parts": parts,
+        }
+        write_json(self._checkpoint_path(chain), checkpoint)
         self.clean(chain)
         if not complete:
             recorder.put_back(rows)
@@ -178,22 +178,19 @@ class RunFolder:
         self.clean(chain)
         if not checkpoint:
             return None, ChainRecorder(chain, model.order)
-        table = read_table(
-            self.path / checkpoint["state"], checkpoint["parts"][checkpoint["state"]], STATE
-        )
+        table = self._part(checkpoint, checkpoint.state, STATE)
         state, recorder = unpack_state(table, checkpoint, chain, model)
-        if checkpoint["unfinished"]:
-            read = {
-                name.split("/")[0]: read_table(self.path / name, checkpoint["parts"][name])
-                for name in checkpoint["unfinished"]
-            }
-            recorder.put_back(Rows(**read))
+        if checkpoint.unfinished:
+            by_kind = {name.split("/")[0]: name for name in checkpoint.unfinished}
+            recorder.put_back(
+                Rows(*(self._part(checkpoint, by_kind[kind], TABLES[kind]) for kind in TABLES))
+            )
         return state, recorder
 
     def clean(self, chain: int) -> None:
         """Remove what an interruption left behind and what newer files replace."""
         checkpoint = self._checkpoint(chain)
-        listed = set(checkpoint["parts"]) if checkpoint else set()
+        listed = set(checkpoint.parts) if checkpoint else set()
         for kind in [*TABLES, "checkpoints"]:
             for path in (self.path / kind).glob(f"chain-{chain}-*.parquet"):
                 if f"{kind}/{path.name}" not in listed:
@@ -204,7 +201,7 @@ class RunFolder:
     def draws_done(self) -> list[int]:
         """Committed draws of each chain."""
         checkpoints = [self._checkpoint(chain) for chain in range(self.settings.chains)]
-        return [int(part["draws"]) if part else 0 for part in checkpoints]
+        return [checkpoint.draws if checkpoint else 0 for checkpoint in checkpoints]
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -213,37 +210,32 @@ class RunFolder:
         tables = [TABLES[kind].empty_table()]
         for chain in range(self.settings.chains):
             checkpoint = self._checkpoint(chain)
-            for name, receipt in sorted((checkpoint or {"parts": {}})["parts"].items()):
-                if name.startswith(f"{kind}/"):
-                    tables.append(read_table(self.path / name, receipt, TABLES[kind]))
+            for name in sorted(checkpoint.parts) if checkpoint else ():
+                if checkpoint and name.startswith(f"{kind}/"):
+                    tables.append(self._part(checkpoint, name, TABLES[kind]))
         return pa.concat_tables(tables)
 
     def lifetimes(self) -> Lifetimes:
         """All lifetimes, checked."""
         return Lifetimes.from_tables(
             [self.read("lifetimes")],
-            records=int(self.content["records"]),
+            records=self.content.records,
             chains=self.settings.chains,
             draws=self.draws_done(),
         )
 
     # -- checkpoints -------------------------------------------------------------------------
 
-    def _checkpoint(self, chain: int) -> dict[str, Any] | None:
-        path = self.path / "checkpoints" / f"chain-{chain}.json"
-        if not path.exists():
-            return None
-        checkpoint = read_json(path)
-        missing = {"sweep", "draws", "living", "state", "unfinished", "parts"} - set(checkpoint)
-        if missing:
-            raise RunError(f"{path} is damaged: it lacks {', '.join(sorted(missing))}")
-        for name in checkpoint["parts"]:
-            if Path(name).is_absolute() or ".." in Path(name).parts:
-                raise RunError(f"{path} is damaged: it names a file outside the run folder")
-        return checkpoint
+    def _checkpoint_path(self, chain: int) -> Path:
+        return self.path / "checkpoints" / f"chain-{chain}.json"
 
-    def _write_checkpoint(self, chain: int, content: Mapping[str, Any]) -> None:
-        write_json(self.path / "checkpoints" / f"chain-{chain}.json", content)
+    def _checkpoint(self, chain: int) -> Checkpoint | None:
+        path = self._checkpoint_path(chain)
+        return read_checked(Checkpoint, path) if path.exists() else None
+
+    def _part(self, checkpoint: Checkpoint, name: str, schema: pa.Schema) -> pa.Table:
+        receipt = checkpoint.parts[name]
+        return read_table(self.path / name, receipt.bytes, receipt.sha256, schema)
 
 
 def now() -> str:
@@ -264,7 +256,7 @@ def pack_state(state: ChainState, recorder: ChainRecorder) -> pa.Table:
 
 
 def unpack_state(
-    table: pa.Table, checkpoint: Mapping[str, Any], chain: int, model: Model
+    table: pa.Table, checkpoint: Checkpoint, chain: int, model: Model
 ) -> tuple[ChainState, ChainRecorder]:
     """The reverse of `pack_state`; every array must have the size that the model gives it."""
     data: dict[str, bytes] = {row["name"]: row["data"] for row in table.to_pylist()}
@@ -280,7 +272,7 @@ def unpack_state(
     if (entity < 0).any() or (entity > np.arange(n)).any():
         raise RunError(f"the checkpoint of chain {chain} is damaged: entity is no linkage")
     state = ChainState(
-        sweep=int(checkpoint["sweep"]),
+        sweep=checkpoint.sweep,
         entity=entity,
         entities=int((entity == np.arange(n)).sum()),
         theta=array("theta", np.float64, levels),
@@ -289,7 +281,7 @@ def unpack_state(
         level_counts=array("level_counts", np.int64, levels),
         distorted=array("distorted", np.int64, *rates),
     )
-    started = int(checkpoint["draws"]) > 0
+    started = checkpoint.draws > 0
     recorder = ChainRecorder(
         chain,
         model.order,
@@ -297,5 +289,5 @@ def unpack_state(
         array("born", np.int32, n),
         array("moves", np.int64, len(MOVES)),
     )
-    recorder.last_draw = int(checkpoint["draws"]) - 1
+    recorder.last_draw = checkpoint.draws - 1
     return state, recorder

@@ -1,6 +1,5 @@
 """The records of a run on disk: ids, files, blocks, coded columns, and what the codes mean."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,8 @@ import pyarrow as pa
 
 from smered.errors import RunError
 from smered.records import Column, Records
-from smered.store.disk import Receipt, read_table, write_table
+from smered.store.disk import read_table, write_table
+from smered.store.schema import RunFile
 
 __all__ = ["read_records", "write_records"]
 
@@ -18,7 +18,7 @@ OWN = ("record", "file", "id", "block")  # our own columns; the input's are pref
 PREFIX = "code:"
 
 
-def write_records(path: Path, records: Records) -> dict[str, Receipt]:
+def write_records(path: Path, records: Records) -> dict[str, dict[str, Any]]:
     """Write records and levels; return their receipts."""
     files = pa.DictionaryArray.from_arrays(pa.array(records.file), pa.array(records.files))
     table = {
@@ -49,11 +49,15 @@ def write_records(path: Path, records: Records) -> dict[str, Receipt]:
     }
 
 
-def read_records(path: Path, content: Mapping[str, Any]) -> Records:
+def read_records(path: Path, content: RunFile) -> Records:
     """Read back what `write_records` wrote, checking that codes and levels fit."""
-    table = read_table(path / RECORDS, content["contents"].get(RECORDS, {}))
-    levels = read_table(path / LEVELS, content["contents"].get(LEVELS, {}))
-    files = tuple(content["files"])
+    if not {RECORDS, LEVELS} <= set(content.contents):
+        raise RunError(f"{path}: run.json lists no records")
+    table, levels = (
+        read_table(path / name, content.contents[name].bytes, content.contents[name].sha256)
+        for name in (RECORDS, LEVELS)
+    )
+    files = tuple(content.files)
     try:
         file = pa.compute.index_in(table["file"], value_set=pa.array(files)).to_numpy()
         columns = {}
@@ -70,7 +74,7 @@ def read_records(path: Path, content: Mapping[str, Any]) -> Records:
     except (KeyError, ValueError, pa.ArrowException) as error:
         raise RunError(f"{path / RECORDS} is damaged: {error}") from None
     n = len(table)
-    if n == 0 or n != content.get("records") or len(np.unique(block)) != block.max() + 1:
+    if n == 0 or n != content.records or len(np.unique(block)) != block.max() + 1:
         raise RunError(f"{path / RECORDS} is damaged: its records are not those of {path}")
     return Records(
         files=files,
@@ -78,5 +82,5 @@ def read_records(path: Path, content: Mapping[str, Any]) -> Records:
         ids=ids,
         columns=columns,
         block=block,
-        block_columns=tuple(content["block_columns"]),
+        block_columns=tuple(content.block_columns),
     )

@@ -1,0 +1,75 @@
+"""Code in the documentation runs."""
+
+import re
+import warnings
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import smered
+from smered import run as run_module
+
+ROOT = Path(__file__).parents[2]
+
+
+def blocks(page, language):
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
+def execute(code, names):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", smered.ConvergenceWarning)
+        exec(compile(code, "documentation", "exec"), names)
+
+
+def test_tutorial(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for code in blocks("docs/tutorial.md", "python"):
+        execute(code, names)
+    assert len(names["linked"]) == len(names["data"].truth)
+    assert names["posterior"].draws == 600
+    assert sorted(path.suffix for path in tmp_path.iterdir() if path.is_file()) == [".png"] * 4
+    found = names["links"](names["estimate"].entity, names["data"].truth)
+    assert found.f1 > 0.9
+    assert "95% interval" in capsys.readouterr().out
+
+
+def test_readme(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    whole = run_module.link
+
+    def short(*arguments, **settings):
+        return whole(*arguments, **({"draws": 4, "burn_in": 2, "chains": 1} | settings))
+
+    monkeypatch.setattr(run_module, "link", short)
+    names = {}
+    for code in blocks("README.md", "python"):
+        execute(code, names)
+    assert len(names["posterior"].records) == 57_077
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = smered.simulate.simulate({("a",): 20, ("a", "b"): 30}, [9, 8, 7], seed=3)
+    return smered.link(data.tables, data.fields, id="id", draws=30, chains=2, out="run")
+
+
+def test_queries_of_the_run_folder(run):
+    entities, sets = blocks("docs/run-folder.md", "sql")
+    rows = duckdb.sql(entities).fetchall()
+    expected = run.entities().draws
+    assert [row[1] for row in rows] == pytest.approx(expected.mean(axis=1))
+    found = duckdb.sql(sets).fetchall()
+    assert {tuple(members): p for members, p in found} == pytest.approx(
+        dict(run.matching_sets(("a", 3)))
+    )
+    (code,) = blocks("docs/run-folder.md", "python")
+    names = {}
+    execute(code, names)
+    got = {(a, b): p for a, b, p in names["pairs"].iter_rows()}
+    table = run.pairs(1e-9).to_pydict()
+    pairs = zip(table["record_a"], table["record_b"], strict=True)
+    assert got == pytest.approx(dict(zip(pairs, table["probability"], strict=True)))
