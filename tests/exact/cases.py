@@ -8,6 +8,7 @@ import pyarrow as pa
 from smered.execute import make_executor
 from smered.fields import Categorical
 from smered.model import Model
+from smered.pairs import PairTables
 from smered.records import Records
 from smered.sampler import condition_prior
 from smered.state import check_state, generator, start_state, tabulate
@@ -15,7 +16,7 @@ from smered.state import check_state, generator, start_state, tabulate
 PROPOSALS = 6
 
 
-def tiny_model(*, blocks=1, exact=False, large=False, **settings):
+def tiny_model(*, blocks=1, exact=False, **settings):
     """Five records (six in two blocks) with agreement, disagreement and missing values."""
     rows = {
         "file": ["A", "A", "B", "B", "C"] + ["C"] * (blocks - 1),
@@ -36,7 +37,22 @@ def tiny_model(*, blocks=1, exact=False, large=False, **settings):
     return Model(records, fields, **settings)
 
 
-def fixed_parameters(model, large_log_path=False):
+class HandPicked:
+    """Candidate lists written by hand, as uneven as they can be."""
+
+    def __init__(self, lists, uniform_share=0.2):
+        self.lists, self.uniform_share = lists, uniform_share
+
+    def tables(self, values, exact, block_start, cell, cell_start, cell_single):
+        return PairTables(
+            candidate_start=np.cumsum([0] + [len(own) for own in self.lists]),
+            candidates=np.array([partner for own in self.lists for partner in own], np.int32),
+            block_weight=np.diff(block_start).astype(float),
+            uniform_share=self.uniform_share,
+        )
+
+
+def fixed_parameters(model):
     """Level probabilities and distortion rates that make links neither certain nor rare."""
     theta = [np.linspace(1, 2, len(part.mu)) / np.linspace(1, 2, len(part.mu)).sum()
              for part in model.coded]  # fmt: skip

@@ -4,7 +4,13 @@ import pytest
 
 from smered.pairs import InformedPairs, UniformPairs
 from smered.priors import Ewens, PitmanYor, UniformLabels, UniformPartitions
-from tests.exact.cases import fixed_parameters, run_fixed, tiny_model, total_variation
+from tests.exact.cases import (
+    HandPicked,
+    fixed_parameters,
+    run_fixed,
+    tiny_model,
+    total_variation,
+)
 from tests.exact.reference import exact_posterior
 
 SWEEPS = 40_000
@@ -38,6 +44,17 @@ CASES = [
     for pairs in (INFORMED[name], UniformPairs())
     if isinstance(prior, UniformLabels | PitmanYor) or name in SMOKE
 ]
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("duplicates", [True, False, {"A": False}])
+def test_transfers_with_uneven_candidate_lists(duplicates):
+    """Records 0 and 1 are of file A, 2 and 3 of B, 4 of C."""
+    lists = [[2, 3, 4], [2], [0, 4], [1], [0, 1, 2]]
+    model = tiny_model(duplicates=duplicates, pairs=HandPicked(lists))
+    theta, beta = fixed_parameters(model)
+    found = run_fixed(model, theta, beta, SWEEPS)
+    assert total_variation(found, exact_posterior(model, theta, beta)) < BOUND
 
 
 @pytest.mark.parametrize(("prior", "settings", "pairs"), CASES)
