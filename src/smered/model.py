@@ -167,7 +167,10 @@ class Model:
 
     def with_pairs(self, pairs: PairChoice) -> "Model":
         """The same model with another choice of pairs."""
-        return replace(self, pairs=pairs)
+        other = replace(self, pairs=pairs)
+        fixed = {name: value for name, value in vars(self).items() if name not in vars(other)}
+        vars(other).update(fixed)  # what was computed from the records already
+        return other
 
 
 def as_fields(fields: Sequence[str | Field]) -> list[Field]:

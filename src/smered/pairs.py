@@ -116,7 +116,7 @@ class InformedPairs:
         for kept in sorted(agreement_patterns(exact), key=partners):
             hash_rows(values, kept, block, keys)
             order = np.argsort(keys, kind="stable")
-            add_candidates(order, keys, cell, cell_single, lists, counts)
+            add_candidates(order, keys, block, cell, cell_single, lists, counts)
             if (counts == self.candidates).all():
                 break
         linkable = partners_of_records(block_start, cell, cell_start, cell_single) > 0

@@ -4,8 +4,8 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -76,7 +76,6 @@ def sample(
     *,
     out: str | os.PathLike[str] | None = None,
     observe: Observer | None = None,
-    inputs: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Posterior:
     """Sample the posterior of a model, in memory or into the run folder `out`."""
@@ -90,7 +89,7 @@ def sample(
     if out is None:
         run = MemoryRun(model, settled, every)
     else:
-        run = RunFolder.create(Path(out), model, settled, every, inputs)
+        run = RunFolder.create(Path(out), model, settled, every)
     return carry_out(run, model, settled, observe)
 
 
@@ -133,7 +132,25 @@ def carry_out(run: Run, model: Model, settings: Settings, observe: Observer | No
     """Run all chains to their end, or to the end of the current sweep after an interrupt."""
     if isinstance(run, RunFolder):
         run.lock()
-    started = time.perf_counter()
+        try:
+            started = time.perf_counter()
+            run_chains(run, model, settings, observe)
+            seconds = round(time.perf_counter() - started, 3)
+            run.finish(seconds=seconds, threads=settings.threads)
+        finally:
+            run.unlock()
+    else:
+        run_chains(run, model, settings, observe)
+    if max(run.draws_done()) == 0:
+        raise KeyboardInterrupt("interrupted before the first draw")
+    posterior = Posterior(model, run)
+    for message in posterior.diagnostics().warnings:
+        warnings.warn(message, ConvergenceWarning, stacklevel=4)
+    return posterior
+
+
+def run_chains(run: Run, model: Model, settings: Settings, observe: Observer | None) -> None:
+    """Run chains side by side on the threads there are; share the rest out within chains."""
     stop = threading.Event()
     layout = model.layout(settings.proposals)
     at_once = min(settings.chains, settings.threads)
@@ -154,25 +171,15 @@ def carry_out(run: Run, model: Model, settings: Settings, observe: Observer | No
                 if stopping:
                     return
 
-    try:
-        with ThreadPoolExecutor(at_once, thread_name_prefix="chain") as pool:
+    with ThreadPoolExecutor(at_once, thread_name_prefix="chain") as pool:
+        chains: list[Future[None]] = []
+        try:
             chains = [pool.submit(work, chain) for chain in range(settings.chains)]
-            try:
-                wait(chains, return_when="FIRST_EXCEPTION")
-            except KeyboardInterrupt:
-                warnings.warn("interrupted: the run ends here and can be resumed", stacklevel=3)
-            finally:
-                stop.set()
-            for future in chains:
-                future.result()
-        if isinstance(run, RunFolder):
-            run.finish(seconds=round(time.perf_counter() - started, 3), threads=settings.threads)
-    finally:
-        if isinstance(run, RunFolder):
-            run.unlock()
-    if min(run.draws_done()) == 0:
-        raise KeyboardInterrupt("interrupted before the first draw")
-    posterior = Posterior(model, run)
-    for message in posterior.diagnostics().warnings:
-        warnings.warn(message, ConvergenceWarning, stacklevel=4)
-    return posterior
+            wait(chains, return_when="FIRST_EXCEPTION")
+        except KeyboardInterrupt:
+            kept = "can be resumed" if isinstance(run, RunFolder) else "keeps the draws made so far"
+            warnings.warn(f"interrupted: the run ends here and {kept}", stacklevel=5)
+        finally:
+            stop.set()
+        for future in chains:
+            future.result()

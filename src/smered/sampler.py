@@ -4,6 +4,7 @@ One sweep draws the parameters given the current true values and distortions, th
 split-merge proposals, then true values and distortions again. A draw is the state after a sweep.
 """
 
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from smered.errors import ConfigError
 from smered.execute.serial import Serial
 from smered.layout import BlockPrior, Int64s, Statistics
 from smered.model import Model
-from smered.state import LEAST_THETA, ChainState, generator, start_state, tabulate
+from smered.state import LEAST_BETA, LEAST_THETA, ChainState, generator, start_state, tabulate
 
 __all__ = ["Settings", "Step", "run_chain"]
 
@@ -36,11 +37,19 @@ class Settings:
 
     def __post_init__(self) -> None:
         least = {"draws": 1, "burn_in": 0, "thin": 1, "chains": 1, "seed": 0, "threads": 1}
-        for name, bound in least.items():
-            if getattr(self, name) < bound:
-                raise ConfigError(f"{name} = {getattr(self, name)} must be at least {bound}")
-        if self.proposals is not None and not 1 <= self.proposals < 2**32 - 1:
-            raise ConfigError(f"proposals = {self.proposals} must be at least 1 and below 2**32")
+        for name, bound in (least | {"proposals": 1}).items():
+            value = getattr(self, name)
+            if name == "proposals" and value is None:
+                continue
+            try:
+                whole = operator.index(value)
+            except TypeError:
+                raise ConfigError(f"{name} = {value!r} must be a whole number") from None
+            if whole < bound:
+                raise ConfigError(f"{name} = {whole} must be at least {bound}")
+            object.__setattr__(self, name, whole)
+        if self.proposals is not None and self.proposals >= 2**32 - 1:
+            raise ConfigError(f"proposals = {self.proposals} must be below 2**32 - 1")
         if self.seed >= 2**64:
             raise ConfigError(f"seed = {self.seed} must be below 2**64")
 
@@ -127,7 +136,7 @@ def log_posterior(state: ChainState, model: Model, statistics: Statistics) -> fl
     total += float((model.mu - 1) @ log_theta)
     for column, part in enumerate(model.coded):
         if not part.exact:
-            beta = np.clip(state.beta[:, column], LEAST_THETA, 1 - 1e-16)
+            beta = np.clip(state.beta[:, column], LEAST_BETA, 1 - 1e-16)
             total += float((model.observed[:, column] + part.a - 1) @ np.log(beta))
             total += float((part.b - 1) * np.log1p(-beta).sum())
     n = len(state.entity)

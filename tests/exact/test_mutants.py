@@ -50,7 +50,7 @@ MUTANTS = {
     "bracket-without-minus-one": (
         "kernels/likelihood.py", "(scratch.tally[level] - 1.0)", "scratch.tally[level]", PLAIN),
     "unseen-levels-never-true": (
-        "kernels/latent.py", "total += max(unseen, 0.0) * math.exp(-top)", "total += 0.0", PLAIN),
+        "kernels/latent.py", "total += unseen * math.exp(-top)", "total += 0.0", PLAIN),
 }  # fmt: skip
 
 

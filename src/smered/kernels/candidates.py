@@ -24,7 +24,7 @@ def hash_rows(values, kept, block, keys):
     """Write to keys (n,) a hash of each record's block and of its values in the kept fields.
 
     values (n, p) int32, kept (p,) bool, block (n,) int64. Equal rows have equal keys; different
-    rows that collide cost a wasted proposal, nothing more.
+    rows of a block that collide cost a wasted proposal, nothing more.
     """
     for record in range(values.shape[0]):
         word = mix(np.uint64(block[record]) + STEP)
@@ -44,11 +44,12 @@ def listed(record, partner, lists, counts):
 
 
 @jit
-def add_candidates(order, keys, cell, cell_single, lists, counts):
+def add_candidates(order, keys, block, cell, cell_single, lists, counts):
     """Give each record more candidates among those with the same key, while its list has room.
 
-    order (n,) int64 sorts keys (n,) uint64; lists (n, cap) int32, counts (n,) int32. A group too
-    large to be listed whole is sampled by hashing, so that lists depend on the data alone.
+    order (n,) int64 sorts keys (n,) uint64; block (n,) int64; lists (n, cap) int32, counts (n,)
+    int32. A group too large to be listed whole is sampled by hashing, so that lists depend on the
+    data alone.
     """
     records, cap = lists.shape
     begin = 0
@@ -69,6 +70,8 @@ def add_candidates(order, keys, cell, cell_single, lists, counts):
                     word = mix(keys[record] + STEP * np.uint64(record * 64 + step))
                     other = begin + np.int64(word % np.uint64(group))
                 partner = order[other]
+                if block[partner] != block[record]:
+                    continue  # keys of different blocks collided: never a candidate
                 if partner == record or listed(record, partner, lists, counts):
                     continue
                 if cell[partner] == cell[record] and cell_single[cell[record]]:

@@ -16,6 +16,7 @@ from smered.kernels.rng import DISTORT, EXTRA, TRUE, stream, uniform, words
 __all__ = ["draw_latent"]
 
 MISSING, DIFFER = -1, -2
+ROUNDING = 1e-12  # what may be left of 1 after taking all levels of a field away
 
 
 @jit_inline
@@ -67,7 +68,9 @@ def draw_true(size, field, u, extra, used, layout, parameters, scratch):
         else:
             scratch.tally[level] *= theta
         total += scratch.tally[level]
-    total += max(unseen, 0.0) * math.exp(-top)
+    if unseen < ROUNDING:
+        unseen = 0.0  # every level is shown
+    total += unseen * math.exp(-top)
     target = u * total
     chosen = MISSING
     for i in range(distinct):

@@ -276,7 +276,8 @@ def propose(block, count, seed, chain, sweep, layout, parameters, prior, cluster
         record = start + below(low(pair), records)
         first = layout.candidate_start[record]
         candidates = layout.candidate_start[record + 1] - first
-        informed = candidates > 0 and np.int64(decision & COIN) >= layout.uniform_share
+        coin = np.int64(decision & COIN)
+        informed = candidates > 0 and coin >= layout.uniform_share
         if informed:
             partner = np.int64(layout.candidates[first + below(high(pair), candidates)])
         else:
@@ -286,7 +287,7 @@ def propose(block, count, seed, chain, sweep, layout, parameters, prior, cluster
         one, two = clusters.entity[record], clusters.entity[partner]
         # Three kernels, each exact by itself, are mixed without looking at the linkage: splits and
         # merges by uniform pairs, splits and merges by candidates, transfers by candidates.
-        if informed and low(pair) & ONE:
+        if informed and coin & 1:
             if one == two:
                 continue
             outcome = transfer(

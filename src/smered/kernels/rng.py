@@ -77,7 +77,7 @@ def below(half, bound):
     """Turn 32 random bits into an integer in [0, bound).
 
     Its relative bias is below bound / 2**32. It only ever chooses which pair is proposed: splits
-    and merges are exact under any choice, transfers, which choose among a few candidates, to
-    about one in 10**9.
+    and merges are exact under any choice. A transfer that is undone by another record assumes that
+    both are chosen equally often, which holds to a relative error of the block's size / 2**32.
     """
     return np.int64((half * np.uint64(bound)) >> HALF)

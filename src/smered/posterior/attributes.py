@@ -24,8 +24,8 @@ def count_attributes(
     """Count entities by level of `field`, or by (group, level); see `Posterior.attributes`."""
     coded = posterior.model.coded
     names = [part.name for part in coded]
-    for name in (field, by):
-        if name not in (None, OVERLAP, *names):
+    for name, others in ((field, ()), (by, (None, OVERLAP))):
+        if name not in (*names, *others):
             raise ConfigError(f"no field {name!r}; {suggest(str(name), names)}")
     column = names.index(field)
     levels = [*coded[column].levels.to_pylist(), None]  # the last: shown by no record
@@ -45,7 +45,7 @@ def count_attributes(
             group = view.true_values[entities, names.index(by)].astype(np.int64) % len(groups)
         return np.bincount(group * len(levels) + level, minlength=len(groups) * len(levels))
 
-    found = posterior.expectation(count, draws).draws.astype(np.int64).transpose(2, 0, 1)
+    found = posterior.evaluate(count, draws).transpose(2, 0, 1)
     kinds = [level if by is None else (group, level) for group in groups for level in levels]
     seen = np.flatnonzero(found.any(axis=(1, 2)))
     return Counts(tuple(kinds[i] for i in seen), found[seen])

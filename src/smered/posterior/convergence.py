@@ -16,6 +16,7 @@ __all__ = ["MOST_RHAT", "Diagnostics", "chain_agreement", "diagnose"]
 
 MOST_RHAT = 1.01
 LEAST_ESS = 100  # per chain
+LARGEST_COMPARED = 30  # records of a cluster whose pairs are compared between chains
 MOST_DISAGREEMENT = 0.2  # between two chains' probabilities of one pair, at the 99% quantile
 
 
@@ -101,7 +102,7 @@ def chain_agreement(lifetimes: Lifetimes, chains: int, draws: int) -> float:
     keys, shares, owners = [], [], []
     for chain in range(chains):
         own = lifetimes.select(np.flatnonzero(lifetimes.chain == chain))
-        one, two, together = MatchingSets.of(own).pairs()
+        one, two, together = MatchingSets.of(own).pairs(LARGEST_COMPARED)
         keys.append(one * n + two)
         shares.append(together / draws)
         owners.append(np.full(len(one), chain))

@@ -1,20 +1,20 @@
 """The posterior of a run."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from smered.diagnostics import mcse
-from smered.errors import DataError
+from smered.errors import ConfigError, DataError
 from smered.layout import Floats, Int32s, Int64s
 from smered.model import Model
 from smered.posterior.attributes import count_attributes
@@ -63,24 +63,32 @@ class StoredRun(Protocol):
 
     def draws_done(self) -> list[int]: ...
 
-    def read(self, kind: str) -> pa.Table: ...
+    def read(self, kind: str, columns: Sequence[str] | None = None) -> pa.Table: ...
 
     def lifetimes(self) -> Lifetimes: ...
+
+
+def common_draws(done: Sequence[int]) -> tuple[int, int]:
+    """How many of the first chains, and how many draws of each, give most draws in all."""
+    return max(
+        ((chains, min(done[:chains])) for chains in range(1, len(done) + 1)),
+        key=lambda choice: (choice[0] * choice[1], choice[0]),
+    )
 
 
 class Posterior:
     """Draws of the linkage and the parameters, and what they say.
 
     Records are named by their number (in input order) or by file and id. Where chains were
-    interrupted at different moments, the draws that every chain has are used.
+    interrupted at different moments, the first draws of the first chains are used, as many as
+    give most draws when each of these chains has the same number.
     """
 
     def __init__(self, model: Model, run: StoredRun) -> None:
         self.model = model
         self.records = model.records
         self.run = run
-        self.chains = run.settings.chains
-        self.draws = min(run.draws_done())
+        self.chains, self.draws = common_draws(run.draws_done())
         if self.draws == 0:
             raise DataError("the run has no draws yet; resume it first")
 
@@ -103,23 +111,27 @@ class Posterior:
     @cached_property
     def lifetimes(self) -> Lifetimes:
         """Every cluster with the range of draws over which it lived."""
-        return self.run.lifetimes().before(self.draws)
+        return self.run.lifetimes().before(self.chains, self.draws)
+
+    def _draws(self, *columns: str) -> pa.Table:
+        """Columns of the draws table, by chain and draw."""
+        table = self.run.read("draws", ["chain", "draw", *columns])
+        used = pc.and_(pc.less(table["draw"], self.draws), pc.less(table["chain"], self.chains))
+        return table.filter(used).sort_by([("chain", "ascending"), ("draw", "ascending")])
 
     @cached_property
-    def _draws(self) -> pa.Table:
-        table = self.run.read("draws")
-        kept = table.filter(pc.less(table["draw"], self.draws))
-        return kept.sort_by([("chain", "ascending"), ("draw", "ascending")]).combine_chunks()
+    def _numbers(self) -> pa.Table:
+        return self._draws("entities", "log_posterior", *MOVES)
 
     def trace(self, name: str) -> Floats:
-        """A column of the draws table by chain and draw: `log_posterior`, `entities`, ..."""
-        return self._draws[name].to_numpy().reshape(self.chains, self.draws).astype(float)
+        """A number by chain and draw: `log_posterior`, `entities`, `merges_accepted`, ..."""
+        return self._numbers[name].to_numpy().reshape(self.chains, self.draws).astype(float)
 
     def _lists(self, name: str) -> Floats:
-        flat = self._draws[name].combine_chunks().flatten().to_numpy()
+        flat = self._draws(name)[name].combine_chunks().flatten().to_numpy()
         return flat.reshape(self.chains, self.draws, -1)
 
-    @property
+    @cached_property
     def theta(self) -> dict[str, Floats]:
         """Level probabilities of each field (chains, draws, levels)."""
         flat, start = self._lists("theta"), self.model.field_start
@@ -128,13 +140,13 @@ class Posterior:
             for i, part in enumerate(self.model.coded)
         }
 
-    @property
+    @cached_property
     def beta(self) -> Floats:
         """Distortion rates (chains, draws, rows, fields): one row, or one per file."""
         rows, fields = self.model.observed.shape
         return self._lists("beta").reshape(self.chains, self.draws, rows, fields)
 
-    @property
+    @cached_property
     def hyperparameters(self) -> dict[str, Floats]:
         """Learned hyperparameters of the prior on the linkage (chains, draws)."""
         values = self._lists("hyperparameters")
@@ -142,6 +154,7 @@ class Posterior:
 
     def linkage(self, chain: int, draw: int) -> Int64s:
         """The linkage of one draw: for each record the number of its entity's first record."""
+        self._check_draw(chain, draw)
         alive = self.lifetimes
         rows = np.flatnonzero((alive.chain == chain) & (alive.first <= draw) & (alive.last >= draw))
         clusters = alive.select(rows)
@@ -183,7 +196,7 @@ class Posterior:
         Columns record_a, record_b (numbers), file_a, id_a, file_b, id_b, probability.
         """
         one, two, together = self.sets.pairs()
-        kept = np.flatnonzero(together >= min_probability * self._total)
+        kept = np.flatnonzero(together / self._total >= min_probability)
         kept = kept[np.argsort(-together[kept], kind="stable")]
         columns: dict[str, object] = {"record_a": one[kept], "record_b": two[kept]}
         for side, numbers in (("a", one[kept]), ("b", two[kept])):
@@ -259,16 +272,22 @@ class Posterior:
         `draws` takes that many evenly spaced draws of each chain (default: all). Chains are
         worked on in parallel.
         """
-        chosen = self._spaced(draws)
-
-        def values(chain: int) -> list[Floats]:
-            return [np.asarray(function(view), float) for view in walk_draws(self, chain, chosen)]
-
-        with ThreadPoolExecutor(min(self.chains, os.cpu_count() or 1)) as pool:
-            found = np.array(list(pool.map(values, range(self.chains))))
-        flat = found.reshape(self.chains, len(chosen), -1)
+        found = self.evaluate(function, draws).astype(float)
+        flat = found.reshape(*found.shape[:2], -1)
         error = np.array([mcse(flat[:, :, i]) for i in range(flat.shape[2])])
         return Expectation(found.mean(axis=(0, 1)), error.reshape(found.shape[2:]), found)
+
+    def evaluate(
+        self, function: Callable[[DrawView], ArrayLike], draws: int | None = None
+    ) -> NDArray[Any]:
+        """The value of a function in evenly spaced draws of each chain (chains, draws, ...)."""
+        chosen = self._spaced(draws)
+
+        def values(chain: int) -> list[NDArray[Any]]:
+            return [np.asarray(function(view)) for view in walk_draws(self, chain, chosen)]
+
+        with ThreadPoolExecutor(min(self.chains, os.cpu_count() or 1)) as pool:
+            return np.array(list(pool.map(values, range(self.chains))))
 
     def attributes(self, field: str, by: str | None = None, draws: int | None = 50) -> Counts:
         """Entities by the true value of a field, in total or within groups, in every draw.
@@ -282,8 +301,9 @@ class Posterior:
     def canonical(self, estimate: Estimate | None = None, draws: int = 50) -> pa.Table:
         """One row per entity of the estimate, with each field's most probable true value.
 
-        Probabilities are exact given the entity's records, averaged over `draws` evenly spaced
-        draws of each chain's theta and beta.
+        Only values that some record of the entity shows are considered. Probabilities are exact
+        given the entity's records, averaged over `draws` evenly spaced draws of each chain's theta
+        and beta.
         """
         chosen = self._spaced(draws)
         theta = self._lists("theta")[:, chosen].reshape(self.chains * len(chosen), -1)
@@ -351,6 +371,8 @@ class Posterior:
     def _spaced(self, draws: int | None) -> Int64s:
         if draws is None or draws >= self.draws:
             return np.arange(self.draws)
+        if draws < 1:
+            raise ConfigError(f"draws = {draws} must be at least 1")
         return np.linspace(0, self.draws - 1, draws).round().astype(np.int64)
 
     def _files(self, numbers: Int64s) -> pa.Array:

@@ -56,11 +56,14 @@ class MatchingSets:
         chosen = np.bincount(self.most_probable(), minlength=len(self))
         return np.flatnonzero(chosen == self.sets.size)
 
-    def pairs(self) -> tuple[Int64s, Int64s, Int64s]:
-        """All pairs of records that share a set, and the draws in which they do."""
+    def pairs(self, largest: int | None = None) -> tuple[Int64s, Int64s, Int64s]:
+        """All pairs of records that share a set, and the draws in which they do.
+
+        Sets of more than `largest` records, which have very many pairs, can be left out.
+        """
         keys, weights = [], []
         n, size = self.sets.records, self.sets.size
-        for s in np.unique(size[size > 1]):
+        for s in np.unique(size[(size > 1) & (size <= (largest or n))]):
             rows = np.flatnonzero(size == s)
             members = self.sets.member[self.sets.start[rows][:, None] + np.arange(s)].astype(
                 np.int64

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from smered.errors import RunError
+from smered.errors import ConfigError, RunError
 from smered.fields import Categorical, Field, Joint
 from smered.model import Model, as_fields
 from smered.pairs import InformedPairs, PairChoice, UniformPairs
@@ -55,6 +55,8 @@ def rebuild_model(description: Mapping[str, Any], records: Records) -> Model:
 def describe(part: object) -> dict[str, Any]:
     """The type and the settings of a field, prior or pair choice."""
     name = type(part).__name__
+    if name not in FIELDS | PRIORS | PAIRS:
+        raise ConfigError(f"{name} cannot be kept in a run folder; sample in memory instead")
     settings = vars(part).copy() if dataclasses.is_dataclass(part) else {}
     if isinstance(part, Ewens):
         del settings["discount"]
@@ -66,7 +68,7 @@ def describe(part: object) -> dict[str, Any]:
 def settings_of(description: Mapping[str, Any]) -> dict[str, Any]:
     """The settings in a description, with infinity restored."""
     return {
-        key: math.inf if value == INFINITY else value
+        key: math.inf if key == "b" and value == INFINITY else value
         for key, value in description.items()
         if key != "type"
     }

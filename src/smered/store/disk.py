@@ -89,7 +89,9 @@ def read_intact(path: Path, size: int, sha256: str) -> bytes:
             raise RunError(f"{path} is damaged: it has a different size than when it was written")
         content = path.read_bytes()
     except FileNotFoundError:
-        raise RunError(f"{path} is missing from the run folder") from None
+        raise RunError(
+            f"{path} is missing from the run folder; if the run is still going, open it again"
+        ) from None
     except (OSError, ValueError) as error:
         raise RunError(f"cannot read {path}: {error}") from None
     if hashlib.sha256(content).hexdigest() != sha256:
@@ -98,10 +100,12 @@ def read_intact(path: Path, size: int, sha256: str) -> bytes:
 
 
 def read_table(path: Path, size: int, sha256: str, schema: pa.Schema | None = None) -> pa.Table:
-    """Read an intact Parquet file, which must have the given schema."""
+    """Read an intact Parquet file, which must have the columns of the given schema."""
     content = read_intact(path, size, sha256)
     try:
-        table = pq.ParquetFile(pa.BufferReader(content)).read()  # read_table would import pandas
+        # not pq.read_table, which would import pandas
+        columns = None if schema is None else schema.names
+        table = pq.ParquetFile(pa.BufferReader(content)).read(columns=columns)
         if schema is not None:
             table = table.cast(schema)
         table.validate(full=True)

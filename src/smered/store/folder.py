@@ -5,9 +5,11 @@ one atomic rename after everything it lists is safely on disk. Files it does not
 of an interruption: they are removed when the run goes on.
 """
 
+import errno
 import os
 import platform
-from collections.abc import Mapping
+import shutil
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +27,7 @@ from smered.state import ChainState
 from smered.store.describe import describe_model, rebuild_model
 from smered.store.disk import read_json, read_table, write_json, write_table
 from smered.store.lifetimes import LIFETIMES, Lifetimes
-from smered.store.records import read_records, write_records
+from smered.store.records import fingerprints, read_records, write_records
 from smered.store.rows import DRAWS, MOVES, TIMINGS, ChainRecorder, Rows
 from smered.store.schema import Checkpoint, RunFile, read_checked
 
@@ -44,6 +46,7 @@ class RunFolder:
         self.path = path
         self.content = content
         self._lock: int | None = None
+        self._checkpoints: dict[int, Checkpoint | None] = {}
 
     # -- opening -----------------------------------------------------------------------------
 
@@ -54,12 +57,10 @@ class RunFolder:
         model: Model,
         settings: Settings,
         every: int,
-        inputs: Mapping[str, Any] | None = None,
     ) -> "RunFolder":
         """Make a new run folder; refuse one that holds anything already."""
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise ConfigError(f"{path} exists already and is not empty; choose another folder")
-        receipts = write_records(path, model.records)
         content = {
             "format": FORMAT,
             "smered": smered.__version__,
@@ -72,10 +73,14 @@ class RunFolder:
             "model": describe_model(model),
             "settings": asdict(settings) | {"threads": None},
             "checkpoint_every": every,
-            "inputs": dict(inputs or {}),
-            "contents": receipts,
+            "inputs": fingerprints(model.records),
         }
-        write_json(path / RUN, content)
+        try:
+            content["contents"] = write_records(path, model.records)
+            write_json(path / RUN, content)
+        except BaseException:
+            shutil.rmtree(path / "records", ignore_errors=True)  # leave no half of a run
+            raise
         return cls(path, RunFile.model_validate(content))
 
     @classmethod
@@ -95,12 +100,17 @@ class RunFolder:
         handle = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except OSError as error:
             os.close(handle)
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise RunError(f"cannot lock {self.path / LOCK}: {error.strerror}") from None
             raise RunError(
                 f"{self.path} is in use by another process; wait until it ends"
             ) from None
         self._lock = handle
+        # what another process wrote before it gave the folder free
+        self.content = read_checked(RunFile, self.path / RUN)
+        self._checkpoints = {}
 
     def unlock(self) -> None:
         """Give the folder free."""
@@ -168,6 +178,7 @@ class RunFolder:
             "parts": parts,
         }
         write_json(self._checkpoint_path(chain), checkpoint)
+        self._checkpoints[chain] = Checkpoint.model_validate(checkpoint)
         self.clean(chain)
         if not complete:
             recorder.put_back(rows)
@@ -205,14 +216,17 @@ class RunFolder:
 
     # -- reading -----------------------------------------------------------------------------
 
-    def read(self, kind: str) -> pa.Table:
-        """All committed rows of `lifetimes`, `draws` or `timings`."""
-        tables = [TABLES[kind].empty_table()]
+    def read(self, kind: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """All committed rows of `lifetimes`, `draws` or `timings`, or some columns of them."""
+        schema = TABLES[kind]
+        if columns is not None:
+            schema = pa.schema([schema.field(name) for name in columns])
+        tables = [schema.empty_table()]
         for chain in range(self.settings.chains):
             checkpoint = self._checkpoint(chain)
             for name in sorted(checkpoint.parts) if checkpoint else ():
                 if checkpoint and name.startswith(f"{kind}/"):
-                    tables.append(self._part(checkpoint, name, TABLES[kind]))
+                    tables.append(self._part(checkpoint, name, schema))
         return pa.concat_tables(tables)
 
     def lifetimes(self) -> Lifetimes:
@@ -230,8 +244,11 @@ class RunFolder:
         return self.path / "checkpoints" / f"chain-{chain}.json"
 
     def _checkpoint(self, chain: int) -> Checkpoint | None:
-        path = self._checkpoint_path(chain)
-        return read_checked(Checkpoint, path) if path.exists() else None
+        """A chain's checkpoint as first seen: another process may be writing newer ones."""
+        if chain not in self._checkpoints:
+            path = self._checkpoint_path(chain)
+            self._checkpoints[chain] = read_checked(Checkpoint, path) if path.exists() else None
+        return self._checkpoints[chain]
 
     def _part(self, checkpoint: Checkpoint, name: str, schema: pa.Schema) -> pa.Table:
         receipt = checkpoint.parts[name]
@@ -269,7 +286,8 @@ def unpack_state(
         return np.frombuffer(content, kind).reshape(shape).copy()
 
     entity: Int32s = array("entity", np.int32, n)
-    if (entity < 0).any() or (entity > np.arange(n)).any():
+    named = (entity >= 0).all() and (entity <= np.arange(n)).all()
+    if not named or (entity[entity] != entity).any():
         raise RunError(f"the checkpoint of chain {chain} is damaged: entity is no linkage")
     state = ChainState(
         sweep=checkpoint.sweep,

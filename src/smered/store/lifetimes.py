@@ -118,11 +118,11 @@ class Lifetimes:
         """The records of one cluster."""
         return self.member[self.start[row] : self.start[row + 1]].tolist()
 
-    def before(self, draws: int) -> "Lifetimes":
-        """What the first `draws` draws of every chain hold."""
-        if not len(self) or self.last.max() < draws:
+    def before(self, chains: int, draws: int) -> "Lifetimes":
+        """What the first `draws` draws of the first `chains` chains hold."""
+        if not len(self) or (self.last.max() < draws and self.chain.max() < chains):
             return self
-        cut = self.select(np.flatnonzero(self.first < draws))
+        cut = self.select(np.flatnonzero((self.first < draws) & (self.chain < chains)))
         return replace(cut, last=np.minimum(cut.last, draws - 1).astype(np.int32))
 
     @classmethod

@@ -1,5 +1,7 @@
 """A run that is kept in memory only, behind the same contract as a run folder."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from smered.model import Model
@@ -32,14 +34,16 @@ class MemoryRun:
 
     def draws_done(self) -> list[int]:
         """Draws of each chain."""
-        return [self._recorders[chain].last_draw + 1 for chain in range(self.settings.chains)]
+        started = [self._recorders.get(chain) for chain in range(self.settings.chains)]
+        return [recorder.last_draw + 1 if recorder else 0 for recorder in started]
 
-    def read(self, kind: str) -> pa.Table:
-        """All rows of `lifetimes`, `draws` or `timings`."""
+    def read(self, kind: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """All rows of `lifetimes`, `draws` or `timings`, or some columns of them."""
         tables = [getattr(rows, kind) for chain in self._rows for rows in chain]
         if kind == "lifetimes":
             tables += [recorder.living() for recorder in self._recorders.values()]
-        return pa.concat_tables(tables)
+        table = pa.concat_tables(tables)
+        return table if columns is None else table.select(columns)
 
     def lifetimes(self) -> Lifetimes:
         """All lifetimes, checked."""

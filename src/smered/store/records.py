@@ -1,5 +1,6 @@
 """The records of a run on disk: ids, files, blocks, coded columns, and what the codes mean."""
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,10 @@ from smered.records import Column, Records
 from smered.store.disk import read_table, write_table
 from smered.store.schema import RunFile
 
-__all__ = ["read_records", "write_records"]
+__all__ = ["fingerprints", "read_records", "write_records"]
 
 RECORDS, LEVELS = "records/records.parquet", "records/levels.parquet"
-OWN = ("record", "file", "id", "block")  # our own columns; the input's are prefixed
-PREFIX = "code:"
+PREFIX = "code:"  # before the names of input columns
 
 
 def write_records(path: Path, records: Records) -> dict[str, dict[str, Any]]:
@@ -47,6 +47,20 @@ def write_records(path: Path, records: Records) -> dict[str, dict[str, Any]]:
         RECORDS: write_table(path / RECORDS, pa.table(table)),
         LEVELS: write_table(path / LEVELS, levels),
     }
+
+
+def fingerprints(records: Records) -> dict[str, dict[str, Any]]:
+    """Number of records of each file, and a checksum of their ids and values."""
+    found = {}
+    for number, file in enumerate(records.files):
+        own = records.file == number
+        digest = hashlib.sha256("\x1f".join(records.ids.filter(own).to_pylist()).encode())
+        for name, column in records.columns.items():
+            levels = column.levels.cast(pa.string()).to_pylist()
+            digest.update("\x1f".join([name, *levels]).encode())
+            digest.update(column.codes[own].tobytes())
+        found[file] = {"records": int(own.sum()), "sha256": digest.hexdigest()}
+    return found
 
 
 def read_records(path: Path, content: RunFile) -> Records:
