@@ -22,20 +22,26 @@ def stored_survey():
         sample(survey_model(), out=run, draws=1000, burn_in=200, chains=4, threads=2)
         seconds = time.perf_counter() - started
         size = sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
-        answers = subprocess.run(
-            [sys.executable, "-m", "benchmarks.store", str(run)],
-            capture_output=True, text=True, check=True,
-        ).stdout  # fmt: skip
+        # best of several fresh processes: the first also waits for the disk
+        answers = [in_fresh_process(run) for _ in range(TRIES)]
     rows = [
         Row("survey, 4 x 1,000 draws: sampling, 2 threads", seconds, "s", ""),
         Row("survey, 4 x 1,000 draws: store", size / 1e6, "MB", "< 150"),
     ]
-    for line in answers.strip().split("\n"):
-        name, value, unit, target = line.split("\t")
-        rows.append(Row(name, float(value), unit, target))
+    for each in zip(*answers, strict=True):
+        name, _, unit, target = each[0]
+        rows.append(Row(name, min(float(figure) for _, figure, _, _ in each), unit, target))
     return rows
 
 
+def in_fresh_process(run):
+    """Ask all questions in a process of its own; a list of (name, figure, unit, target)."""
+    command = [sys.executable, "-m", "benchmarks.store", str(run)]
+    output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return [line.split("\t") for line in output.strip().split("\n")]
+
+
+TRIES = 3
 QUESTIONS = {
     "entities": (lambda p: p.entities(), 0.2),
     "overlap": (lambda p: p.overlap(), 0.2),

@@ -73,6 +73,8 @@ def test_a_field_that_cannot_link_is_warned_of():
         (lambda: Settings(seed=-1), "seed = -1 must be at least 0"),
         (lambda: Settings(seed=2**64), "must be below 2**64"),
         (lambda: Settings(proposals=0), "proposals = 0 must be at least 1"),
+        (lambda: Settings(proposals=2**32), "must be below 2**32 - 1"),
+        (lambda: Settings(draws=2.5), "draws = 2.5 must be a whole number"),
     ],
 )
 def test_impossible_settings_are_refused(make, message):

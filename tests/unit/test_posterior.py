@@ -14,6 +14,7 @@ from smered.fields import Categorical
 from smered.model import Model
 from smered.posterior import Posterior
 from smered.posterior.estimate import expected_loss
+from smered.posterior.posterior import common_draws
 from smered.records import Records
 from smered.sampler import Settings
 from smered.store.lifetimes import LifetimeRecorder, Lifetimes
@@ -242,3 +243,21 @@ def test_questions_about_records_that_are_not_there():
         posterior.estimate("x")
     with pytest.raises(DataError, match="no draw 5"):
         posterior.at(0, 5)
+    with pytest.raises(DataError, match="no draw -1"):
+        posterior.linkage(0, -1)
+
+
+def test_a_pair_exactly_at_the_threshold_is_kept():
+    records = Records.from_frames(pa.table({"f": ["x", "x"]}), columns=["f"])
+    model = Model(records, ["f"])
+    draws = [canonical([0, 0] if i < 55 else [0, 1]) for i in range(100)]
+    posterior = Posterior(model, FakeRun([draws], model.order))
+    assert len(posterior.pairs(0.55)) == 1
+    assert len(posterior.pairs(0.56)) == 0
+
+
+def test_draws_in_common():
+    assert common_draws([500, 500, 500]) == (3, 500)
+    assert common_draws([500, 3, 0]) == (1, 500)
+    assert common_draws([271, 268, 0, 0]) == (2, 268)
+    assert common_draws([0, 0]) == (2, 0)

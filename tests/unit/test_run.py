@@ -1,6 +1,8 @@
 """Real runs, in memory and on disk: what a posterior says of them."""
 
 import json
+import os
+import signal
 import warnings
 
 import arviz
@@ -91,8 +93,11 @@ def test_attributes_add_up_to_the_entities(posterior):
         assert by_pattern.draws[rows].sum(axis=0).tolist() == counts.draws.tolist()
     by_field = posterior.attributes("f", by="key", draws=7)
     assert by_field.draws.shape[1:] == (2, 7)
-    with pytest.raises(ConfigError, match="no field 'ff'"):
-        posterior.attributes("ff")
+    for wrong in ("ff", "overlap"):
+        with pytest.raises(ConfigError, match=f"no field '{wrong}'"):
+            posterior.attributes(wrong)
+    with pytest.raises(ConfigError, match="draws = 0"):
+        posterior.attributes("f", draws=0)
 
 
 @pytest.mark.parametrize("distortion", ["field", "file"])
@@ -160,6 +165,36 @@ def test_datatree_is_what_arviz_takes(posterior, tmp_path):
         assert summary.loc["entities", "mean"] == pytest.approx(posterior.entities().mean, abs=0.01)
         axes = arviz.plot_trace(data, var_names=["entities", "beta"])
     assert axes is not None
+
+
+def test_an_interrupt_in_memory_keeps_the_chains_that_ran(data):
+    def interrupt(step):
+        if step.state.sweep == 30:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.warns(UserWarning, match="keeps the draws made so far"):
+        posterior = smered.link(
+            **arguments(data, draws=5000, chains=3, threads=1, observe=interrupt)
+        )
+    assert posterior.chains == 1
+    assert 5 <= posterior.draws < 5000
+    assert posterior.entities().draws.shape == (1, posterior.draws)
+
+
+def test_what_a_folder_cannot_describe_is_refused_before_sampling(data, tmp_path):
+    class Mine(smered.UniformPairs):
+        pass
+
+    with pytest.raises(ConfigError, match="Mine cannot be kept in a run folder"):
+        smered.link(**arguments(data, pairs=Mine(), out=tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_fingerprints_tell_inputs_apart(data, tmp_path):
+    posterior = smered.link(**arguments(data, draws=4, out=tmp_path / "run"))
+    inputs = posterior.run.content.model_dump()["inputs"]
+    assert inputs["a"]["records"] == (posterior.records.file == 0).sum()
+    assert len({entry["sha256"] for entry in inputs.values()}) == 3
 
 
 def test_settings_that_do_not_exist_are_refused(data):
