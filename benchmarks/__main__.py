@@ -1,6 +1,7 @@
 """Run the benchmarks and print one table: `python -m benchmarks [NAME ...]`.
 
-Figures go to docs/benchmarks.json. Timings depend on the machine and on what else it does.
+Figures go to docs/benchmarks.json and, as a page, to docs/benchmarks.md. Timings depend on the
+machine and on what else it does.
 """
 
 import json
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -16,7 +18,8 @@ from rich.table import Table
 from benchmarks import speed, store
 from benchmarks.table import Row
 
-RESULTS = Path(__file__).parent.parent / "docs" / "benchmarks.json"
+DOCS = Path(__file__).parent.parent / "docs"
+RESULTS, PAGE = DOCS / "benchmarks.json", DOCS / "benchmarks.md"
 BENCHMARKS = {
     "proposals": speed.proposals_per_second,
     "posterior": speed.time_to_posterior,
@@ -53,7 +56,28 @@ def main(names: list[str]) -> None:
             kept = {True: "yes", False: "NO", None: ""}[row.kept]
             table.add_row(row.name, f"{row.value:,.4g}", row.unit, row.target, kept)
     RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+    write_page(results)
     console.print(table)
+
+
+def write_page(results: dict[str, dict[str, Any]]) -> None:
+    """Write the page that shows the latest figures of every benchmark."""
+    lines = [
+        "# Benchmarks",
+        "",
+        "Written by `make bench`; figures of one core unless said otherwise. The survey is",
+        "`smered.simulate.survey()`: 57,077 records, blocks sex and year of birth. A sweep makes",
+        "four proposals per record and redraws true values, distortions and parameters.",
+        "",
+        "| figure | measured | | should be |",
+        "|---|---:|---|---|",
+    ]
+    for name in BENCHMARKS:
+        for row in results.get(name, {"rows": []})["rows"]:
+            lines.append(
+                f"| {row['name']} | {row['value']:,.4g} | {row['unit']} | {row['target']} |"
+            )
+    PAGE.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import numpy as np
 from smered.errors import ConfigError
 from smered.fields import Categorical, CodedField, Field
 from smered.layout import COIN_SIDES, Bools, Floats, Int32s, Int64s, Layout
-from smered.pairs import InformedPairs, PairChoice
+from smered.pairs import Arranged, InformedPairs, PairChoice
 from smered.priors import Prior, UniformLabels
 from smered.records import Records, suggest
 
@@ -142,9 +142,10 @@ class Model:
         for column, part in enumerate(self.coded):
             codes = part.codes[self.order]
             values[:, column] = np.where(codes >= 0, codes + self.field_start[column], -1)
-        tables = self.pairs.tables(
+        arranged = Arranged(
             values, self.exact, block_start, cell, cell_start, self.single[cell_file]
         )
+        tables = self.pairs.tables(arranged)
         weight = tables.block_weight
         per_sweep = PROPOSALS_PER_RECORD * n if proposals is None else proposals
         expected = weight * (per_sweep / weight.sum()) if weight.any() else weight

@@ -6,17 +6,34 @@ converges to.
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from smered.errors import ConfigError
 from smered.layout import COIN_SIDES, Bools, Floats, Int32s, Int64s
 
-__all__ = ["InformedPairs", "PairChoice", "PairTables", "UniformPairs"]
+__all__ = ["Arranged", "InformedPairs", "PairChoice", "PairTables", "UniformPairs"]
 
 MOST_PATTERNS = 48  # subsets of fields tried when building candidate lists
 SAMPLE = 100_000  # records, in whole blocks where they fit, that show how telling a subset is
+
+
+class Arranged(NamedTuple):
+    """Records in kernel order, as far as they matter for choosing pairs; see `Layout`."""
+
+    values: Int32s  # (n, p)
+    exact: Bools  # (p,)
+    block_start: Int64s  # (B + 1,)
+    cell: Int32s  # (n,)
+    cell_start: Int64s  # (G + 1,)
+    cell_single: Bools  # (G,) whether the cell's file holds no duplicates
+
+    def partners(self) -> Int64s:
+        """Number of records that may share an entity with each record (n,)."""
+        block_sizes = np.diff(self.block_start)
+        excluded = np.where(self.cell_single, np.diff(self.cell_start), 1)
+        return np.repeat(block_sizes, block_sizes) - excluded[self.cell]
 
 
 @dataclass(frozen=True)
@@ -32,15 +49,7 @@ class PairTables:
 class PairChoice(Protocol):
     """How pairs are chosen."""
 
-    def tables(
-        self,
-        values: Int32s,
-        exact: Bools,
-        block_start: Int64s,
-        cell: Int32s,
-        cell_start: Int64s,
-        cell_single: Bools,
-    ) -> PairTables:
+    def tables(self, records: Arranged) -> PairTables:
         """Build the tables for records in kernel order."""
         ...
 
@@ -49,21 +58,13 @@ class PairChoice(Protocol):
 class UniformPairs:
     """Every pair within a block that may share an entity, equally often (the paper's choice)."""
 
-    def tables(
-        self,
-        values: Int32s,
-        exact: Bools,
-        block_start: Int64s,
-        cell: Int32s,
-        cell_start: Int64s,
-        cell_single: Bools,
-    ) -> PairTables:
+    def tables(self, records: Arranged) -> PairTables:
         """No lists; blocks weighted by their number of pairs."""
-        partners = partners_of_records(block_start, cell, cell_start, cell_single)
+        by_block = np.add.reduceat(records.partners(), records.block_start[:-1])
         return PairTables(
-            candidate_start=np.zeros(len(values) + 1, np.int64),
+            candidate_start=np.zeros(len(records.values) + 1, np.int64),
             candidates=np.empty(0, np.int32),
-            block_weight=np.add.reduceat(partners, block_start[:-1]).astype(np.float64),
+            block_weight=by_block.astype(np.float64),
             uniform_share=1.0,
         )
 
@@ -85,23 +86,15 @@ class InformedPairs:
         if not 1 / COIN_SIDES <= self.uniform_share <= 1:
             raise ConfigError(f"uniform_share = {self.uniform_share} must be in (0, 1]")
 
-    def tables(
-        self,
-        values: Int32s,
-        exact: Bools,
-        block_start: Int64s,
-        cell: Int32s,
-        cell_start: Int64s,
-        cell_single: Bools,
-    ) -> PairTables:
+    def tables(self, records: Arranged) -> PairTables:
         """Fill the lists from the most telling subset of fields to the least.
 
         Agreement that few records share tells most.
         """
         from smered.kernels.candidates import add_candidates, hash_rows
 
-        block_sizes = np.diff(block_start)
-        block = np.repeat(np.arange(len(block_sizes)), block_sizes)
+        values, block_start = records.values, records.block_start
+        block = np.repeat(np.arange(len(block_start) - 1), np.diff(block_start))
         lists = np.empty((len(values), self.candidates), np.int32)
         counts = np.zeros(len(values), np.int32)
         keys = np.empty(len(values), np.uint64)
@@ -113,14 +106,14 @@ class InformedPairs:
             hash_rows(values[sample], kept, block[sample], keys)
             return float((np.unique(keys[sample], return_counts=True)[1] ** 2).sum())
 
-        for kept in sorted(agreement_patterns(exact), key=partners):
+        for kept in sorted(agreement_patterns(records.exact), key=partners):
             hash_rows(values, kept, block, keys)
             order = np.argsort(keys, kind="stable")
-            add_candidates(order, keys, block, cell, cell_single, lists, counts)
+            add_candidates(order, keys, block, records.cell, records.cell_single, lists, counts)
             if (counts == self.candidates).all():
                 break
-        linkable = partners_of_records(block_start, cell, cell_start, cell_single) > 0
         filled = np.arange(self.candidates) < counts[:, None]
+        linkable = records.partners() > 0
         return PairTables(
             candidate_start=np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
             candidates=lists[filled],
@@ -142,12 +135,3 @@ def agreement_patterns(exact: Bools) -> list[Bools]:
             kept[list(left_out)] = False
             patterns.append(kept)
     return patterns[:MOST_PATTERNS]
-
-
-def partners_of_records(
-    block_start: Int64s, cell: Int32s, cell_start: Int64s, cell_single: Bools
-) -> Int64s:
-    """Number of records that may share an entity with each record (n,)."""
-    block_sizes = np.diff(block_start)
-    excluded = np.where(cell_single, np.diff(cell_start), 1)
-    return np.repeat(block_sizes, block_sizes) - excluded[cell]

@@ -43,11 +43,11 @@ class HandPicked:
     def __init__(self, lists, uniform_share=0.2):
         self.lists, self.uniform_share = lists, uniform_share
 
-    def tables(self, values, exact, block_start, cell, cell_start, cell_single):
+    def tables(self, records):
         return PairTables(
             candidate_start=np.cumsum([0] + [len(own) for own in self.lists]),
             candidates=np.array([partner for own in self.lists for partner in own], np.int32),
-            block_weight=np.diff(block_start).astype(float),
+            block_weight=np.diff(records.block_start).astype(float),
             uniform_share=self.uniform_share,
         )
 
