@@ -5,13 +5,14 @@ import copy
 import numpy as np
 import pytest
 
+from smered.demo import paper_model
 from smered.execute import Serial, Threads, make_executor
 from smered.execute import threads as threads_module
 from smered.model import Model
 from smered.priors import Ewens, PitmanYor, UniformLabels
 from smered.records import Records
 from smered.sampler import Settings, run_chain
-from smered.simulate import simulate
+from smered.simulate import simulate, survey
 
 PRIORS = [UniformLabels(), Ewens(), PitmanYor(5.0, 0.2)]
 SETTINGS = Settings(draws=12, burn_in=0, chains=1, seed=11)
@@ -81,3 +82,14 @@ def test_seeds_and_chains_differ():
     assert first[-1] != other_seed[-1]
     second_chain = [fingerprint(s.state) for s in run_chain(model, SETTINGS, 1, execute)]
     assert first[-1] != second_chain[-1]
+
+
+def test_the_survey_gives_the_same_bytes_on_one_two_and_four_threads():
+    model = paper_model(survey())
+    layout = model.layout()
+    runs = []
+    for threads in (1, 2, 4):
+        execute = make_executor(model, layout, threads)
+        runs.append(run(model, execute, settings=Settings(draws=3, burn_in=0, chains=1)))
+        execute.close()
+    assert runs[0] == runs[1] == runs[2]
