@@ -22,7 +22,8 @@ WHOLE, JOINT = "exact/test_quadrature.py", "calibration/test_geweke.py"
 
 MUTANTS = {
     "no-hastings-factor": (
-        "kernels/moves.py", "+ log_prior - (size - 2) * LOG_2", "+ log_prior", CHAIN),
+        "kernels/moves.py", "log_back = -(size + clusters.size[two] - 2) * LOG_2",
+        "log_back = 0.0", CHAIN),
     "n-for-n-minus-N": (
         "priors.py", "rng.multinomial(records - entities,", "rng.multinomial(records,", CHAIN),
     "stale-weight-after-merge": (
@@ -39,6 +40,10 @@ MUTANTS = {
     "transfer-back-by-the-wrong-record": (
         "kernels/moves.py", "back = candidates_in(rival, two, layout, clusters)",
         "back = candidates_in(record, two, layout, clusters)", CHAIN),
+    "arrival-without-its-chance": (
+        "kernels/moves.py",
+        "log_back = -log_chance(record, two, members, start, end, layout, clusters)",
+        "log_back = 0.0", CHAIN),
     "unfair-coin": (
         "kernels/moves.py", "if bits & ONE:", "if bits & np.uint64(3):", CHAIN),
     "distorted-values-not-counted": (

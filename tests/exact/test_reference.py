@@ -94,6 +94,7 @@ def test_log_ratio_is_the_difference_of_targets_plus_the_hastings_factor(prior):
                     *sizes,
                     log_unit,
                     free,
+                    -(sum(sizes) - 2) * math.log(2),
                     BlockPrior(np.empty(0), np.empty(0, np.int64), log_size),
                 )
                 target = [

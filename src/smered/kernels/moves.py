@@ -7,6 +7,7 @@ import numpy as np
 from smered.kernels.jit import jit, jit_inline
 from smered.kernels.likelihood import log_weight
 from smered.kernels.rng import PROPOSE, SPLIT, below, high, low, stream, uniform, words
+from smered.layout import COIN_SIDES
 
 __all__ = ["build_rings", "gather", "propose", "weigh_clusters"]
 
@@ -76,21 +77,36 @@ def weigh_clusters(start, end, layout, parameters, clusters, scratch):
 
 
 @jit_inline
-def uniform_partner(record, bits, start, end, layout):
-    """Choose any record of the block that may share an entity with a record; -1 if there is none.
+def never_partners(record, layout):
+    """The range of records that are never chosen with a record.
 
-    That leaves out its own cell when its file holds no duplicates, otherwise itself alone.
+    Its own cell when its file holds no duplicates, otherwise itself alone.
     """
     cell = layout.cell[record]
     if layout.single[layout.cell_file[cell]]:
-        skip, skip_end = layout.cell_start[cell], layout.cell_start[cell + 1]
-    else:
-        skip, skip_end = record, record + 1
+        return layout.cell_start[cell], layout.cell_start[cell + 1]
+    return record, record + 1
+
+
+@jit_inline
+def uniform_partner(record, bits, start, end, layout):
+    """Choose any record of the block that may share an entity with a record, or -1."""
+    skip, skip_end = never_partners(record, layout)
     others = (end - start) - (skip_end - skip)
     if others <= 0:
         return -1
     partner = start + below(bits, others)
     return partner if partner < skip else partner + (skip_end - skip)
+
+
+@jit_inline
+def choose_partner(record, informed, bits, start, end, layout):
+    """Choose one of a record's candidates if `informed`, any possible partner otherwise."""
+    if informed:
+        first = layout.candidate_start[record]
+        candidates = layout.candidate_start[record + 1] - first
+        return np.int64(layout.candidates[first + below(bits, candidates)])
+    return uniform_partner(record, bits, start, end, layout)
 
 
 @jit_inline
@@ -102,6 +118,22 @@ def candidates_in(record, name, layout, clusters):
         if clusters.entity[layout.candidates[i]] == name:
             inside += 1
     return inside / max(last - first, 1)
+
+
+@jit_inline
+def log_chance(record, name, members, start, end, layout, clusters):
+    """Log probability that a lone record's partner is one of `members` records of a cluster.
+
+    All of them may share an entity with it. The partner is a candidate, or any possible partner
+    with probability uniform_share / COIN_SIDES, or always if the record has no candidates.
+    """
+    skip, skip_end = never_partners(record, layout)
+    chance = members / ((end - start) - (skip_end - skip))
+    if layout.candidate_start[record + 1] > layout.candidate_start[record]:
+        share = layout.uniform_share / COIN_SIDES
+        listed = candidates_in(record, name, layout, clusters)
+        chance = share * chance + (1.0 - share) * listed
+    return math.log(chance)
 
 
 @jit_inline
@@ -129,12 +161,11 @@ def accepted(log_ratio, word):
 
 
 @jit_inline
-def log_merge_ratio(merged, one, two, size_one, size_two, log_unit, free, prior):
-    """Log acceptance ratio of merging two clusters; its negative is that of the split (equation 6).
+def log_merge_ratio(merged, one, two, size_one, size_two, log_unit, free, log_back, prior):
+    """Log acceptance ratio of joining two clusters; its negative is that of parting (equation 6).
 
     merged, one, two: log weights; free: the block's free labels while the clusters are apart, or
-    UNLIMITED. The pair's probability cancels. With s records in all, the reverse of a merge deals
-    s - 2 of them exactly so, which has probability 2**-(s - 2): the Hastings factor.
+    UNLIMITED; log_back: log of the chance to propose exactly this parting over that of the joining.
     """
     size = size_one + size_two
     log_prior = (
@@ -142,7 +173,61 @@ def log_merge_ratio(merged, one, two, size_one, size_two, log_unit, free, prior)
     )
     if free >= 0:
         log_prior -= math.log(free + 1)
-    return merged - one - two + log_prior - (size - 2) * LOG_2
+    return merged - one - two + log_prior + log_back
+
+
+@jit_inline
+def join(one, two, log_back, word, log_unit, free, layout, parameters, prior, clusters, scratch):
+    """Propose to join two clusters; return whether they were."""
+    middle = gather(one, 0, clusters, scratch)
+    size = gather(two, middle, clusters, scratch)
+    if not legal_merge(middle, size, layout, scratch):
+        return False
+    merged = log_weight(0, size, layout, parameters, scratch)
+    log_ratio = log_merge_ratio(
+        merged,
+        clusters.log_weight[one],
+        clusters.log_weight[two],
+        middle,
+        size - middle,
+        log_unit,
+        free,
+        log_back,
+        prior,
+    )
+    if not accepted(log_ratio, word):
+        return False
+    clusters.log_weight[link_ring(0, size, clusters, scratch)] = merged
+    return True
+
+
+@jit_inline
+def part(
+    name, middle, log_back, word, log_unit, free, layout, parameters, prior, clusters, scratch
+):
+    """Propose to part a cluster into members[:middle] and the rest; return whether it was.
+
+    free: the block's free labels once the cluster is parted, or UNLIMITED.
+    """
+    size = clusters.size[name]
+    left = log_weight(0, middle, layout, parameters, scratch)
+    right = log_weight(middle, size - middle, layout, parameters, scratch)
+    log_ratio = -log_merge_ratio(
+        clusters.log_weight[name],
+        left,
+        right,
+        middle,
+        size - middle,
+        log_unit,
+        free,
+        log_back,
+        prior,
+    )
+    if not accepted(log_ratio, word):
+        return False
+    clusters.log_weight[link_ring(0, middle, clusters, scratch)] = left
+    clusters.log_weight[link_ring(middle, size, clusters, scratch)] = right
+    return True
 
 
 @jit_inline
@@ -258,12 +343,17 @@ def transfer(record, one, two, word, layout, parameters, prior, clusters, scratc
 
 @jit
 def propose(block, count, seed, chain, sweep, layout, parameters, prior, clusters, scratch, moves):
-    """Make one sweep's proposals in a block; return its number of clusters."""
+    """Make one sweep's proposals in a block; return its number of clusters.
+
+    Four kernels, each exact by itself, are mixed without looking at the linkage: splits and merges
+    by uniform pairs, splits and merges by candidates, transfers by candidates, and departures of a
+    record from its cluster with arrivals of lone records.
+    """
     start, end = layout.block_start[block], layout.block_start[block + 1]
     records = end - start
     choices = stream(seed, chain, sweep, block, PROPOSE)
-    split_stream = stream(seed, chain, sweep, block, SPLIT)
-    dealt = 0
+    spare = stream(seed, chain, sweep, block, SPLIT)
+    used = 0
     log_unit, free = prior.log_unit[block], prior.free[block]
     limited = free >= 0
     expected = layout.proposals[block]
@@ -274,20 +364,26 @@ def propose(block, count, seed, chain, sweep, layout, parameters, prior, cluster
     for t in range(proposals):
         pair, decision = words(choices, t)
         record = start + below(low(pair), records)
-        first = layout.candidate_start[record]
-        candidates = layout.candidate_start[record + 1] - first
         coin = np.int64(decision & COIN)
-        informed = candidates > 0 and coin >= layout.uniform_share
-        if informed:
-            partner = np.int64(layout.candidates[first + below(high(pair), candidates)])
+        has_candidates = layout.candidate_start[record + 1] > layout.candidate_start[record]
+        one = np.int64(clusters.entity[record])
+        size = clusters.size[one]
+        alone = coin >= layout.uniform_share and coin & 3 == 3  # the record moves by itself
+        if alone and size > 1:
+            partner = record
         else:
-            partner = uniform_partner(record, high(pair), start, end, layout)
+            informed = has_candidates and coin >= layout.uniform_share
+            if alone:
+                informed = has_candidates and (
+                    np.int64(words(spare, used)[0] & COIN) >= layout.uniform_share
+                )
+                used += 1
+            partner = choose_partner(record, informed, high(pair), start, end, layout)
             if partner < 0:
                 continue
-        one, two = clusters.entity[record], clusters.entity[partner]
-        # Three kernels, each exact by itself, are mixed without looking at the linkage: splits and
-        # merges by uniform pairs, splits and merges by candidates, transfers by candidates.
-        if informed and coin & 1:
+        two = np.int64(clusters.entity[partner])
+
+        if not alone and has_candidates and coin >= layout.uniform_share and coin & 3 == 2:
             if one == two:
                 continue
             outcome = transfer(
@@ -298,23 +394,26 @@ def propose(block, count, seed, chain, sweep, layout, parameters, prior, cluster
                 moves[5] += outcome
         elif one != two:
             moves[0] += 1
-            middle = gather(one, 0, clusters, scratch)
-            size = gather(two, middle, clusters, scratch)
-            if not legal_merge(middle, size, layout, scratch):
-                continue
-            merged = log_weight(0, size, layout, parameters, scratch)
-            log_ratio = log_merge_ratio(
-                merged,
-                clusters.log_weight[one],
-                clusters.log_weight[two],
-                middle,
-                size - middle,
+            if alone:  # a departure leads back, whatever the pair
+                members = clusters.size[two]
+                if same_file_member(record, two, layout, clusters) >= 0:
+                    continue
+                log_back = -log_chance(record, two, members, start, end, layout, clusters)
+            else:  # the split that leads back deals all but the pair exactly so
+                log_back = -(size + clusters.size[two] - 2) * LOG_2
+            if join(
+                one,
+                two,
+                log_back,
+                decision,
                 log_unit,
                 free,
+                layout,
+                parameters,
                 prior,
-            )
-            if accepted(log_ratio, decision):
-                clusters.log_weight[link_ring(0, size, clusters, scratch)] = merged
+                clusters,
+                scratch,
+            ):
                 count -= 1
                 moves[1] += 1
                 if limited:
@@ -323,23 +422,26 @@ def propose(block, count, seed, chain, sweep, layout, parameters, prior, cluster
             moves[2] += 1
             if limited and free == 0:
                 continue
-            size = clusters.size[one]
-            middle, dealt = deal(one, record, partner, split_stream, dealt, clusters, scratch)
-            left = log_weight(0, middle, layout, parameters, scratch)
-            right = log_weight(middle, size - middle, layout, parameters, scratch)
-            log_ratio = -log_merge_ratio(
-                clusters.log_weight[one],
-                left,
-                right,
+            if alone:
+                middle = 1
+                gather(record, 0, clusters, scratch)  # the record first
+                log_back = -log_chance(record, one, size - 1, start, end, layout, clusters)
+            else:
+                middle, used = deal(one, record, partner, spare, used, clusters, scratch)
+                log_back = -(size - 2) * LOG_2
+            if part(
+                one,
                 middle,
-                size - middle,
+                log_back,
+                decision,
                 log_unit,
                 free - 1 if limited else free,
+                layout,
+                parameters,
                 prior,
-            )
-            if accepted(log_ratio, decision):
-                clusters.log_weight[link_ring(0, middle, clusters, scratch)] = left
-                clusters.log_weight[link_ring(middle, size, clusters, scratch)] = right
+                clusters,
+                scratch,
+            ):
                 count += 1
                 moves[3] += 1
                 if limited:
