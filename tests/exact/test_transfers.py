@@ -1,0 +1,120 @@
+"""Rung 1 for transfers: detailed balance, pair of states by pair of states."""
+
+import math
+
+import numpy as np
+import pytest
+
+from smered.execute import make_executor
+from smered.layout import BlockPrior, Clusters
+from smered.priors import Ewens, UniformLabels
+from smered.state import tabulate
+from tests.exact.cases import HandPicked, fixed_parameters, tiny_model
+from tests.exact.reference import is_legal, log_likelihood, log_prior, partitions
+
+pytestmark = pytest.mark.plain
+
+LISTS = [[2, 3, 4], [2, 4], [0, 1, 4], [1], [0, 1, 2]]  # records 0, 1: file A; 2, 3: B; 4: C
+HIGHEST = 2**53 - 1
+
+
+class Bench:
+    """Everything that the kernel needs, and the target by brute force."""
+
+    def __init__(self, **settings):
+        self.model = tiny_model(pairs=HandPicked(LISTS), **settings)
+        self.layout = self.model.layout()
+        self.theta, self.beta = fixed_parameters(self.model)
+        self.tables = tabulate(np.concatenate(self.theta), self.beta, self.model)
+        self.scratch = make_executor(self.model, self.layout, 1)._desks[0].scratch
+        log_size = self.model.prior.log_size(5, np.empty(0))
+        self.prior = BlockPrior(np.zeros(1), np.zeros(1, np.int64), log_size)
+
+    def log_target(self, labels):
+        prior = log_prior(labels, self.model.prior)
+        return log_likelihood(labels, self.model, self.theta, self.beta) + prior
+
+    def transfer(self, labels, record, target, number):
+        """Propose with a given uniform number; return the outcome and the new labels."""
+        from smered.kernels.moves import build_rings, transfer, weigh_clusters
+
+        clusters = Clusters(
+            np.array(labels, np.int32), np.zeros(5, np.int32), np.zeros(5, np.int32), np.zeros(5)
+        )
+        build_rings(0, 5, clusters)
+        weigh_clusters(0, 5, self.layout, self.tables, clusters, self.scratch)
+        outcome = transfer(
+            record, labels[record], target, np.uint64(number << 11),
+            self.layout, self.tables, self.prior, clusters, self.scratch,
+        )  # fmt: skip
+        return outcome, tuple(clusters.entity.tolist())
+
+    def acceptance(self, labels, record, target):
+        """Probability that the transfer is accepted, and where it leads; None if not proposed."""
+        outcome, reached = self.transfer(labels, record, target, HIGHEST)
+        if outcome < 0:
+            return None
+        if outcome == 0:
+            return 0.0, reached
+        if self.transfer(labels, record, target, 0)[0]:
+            return 1.0, reached
+        low, high = 0, HIGHEST  # rejected, accepted
+        while high - low > 2**20:
+            middle = (low + high) // 2
+            if self.transfer(labels, record, target, middle)[0]:
+                high = middle
+            else:
+                low = middle
+        return 1.0 - high / 2**53, reached
+
+
+def share(labels, record, name):
+    """Share of a record's candidates in a cluster."""
+    return sum(labels[partner] == name for partner in LISTS[record]) / len(LISTS[record])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"duplicates": False},
+        {"duplicates": {"A": False}},
+        {"prior": Ewens(2.0)},
+        {"exact": True, "prior": UniformLabels()},
+    ],
+    ids=["duplicates", "no-duplicates", "one-file-without", "ewens", "exact-field"],
+)
+def test_detailed_balance(settings):
+    bench = Bench(**settings)
+    checked = 0
+    states = [labels for labels in partitions(5) if is_legal(labels, bench.model)]
+    states = [labels for labels in states if bench.log_target(labels) > -math.inf]
+    for labels in states:
+        for record in range(5):
+            for target in {labels[partner] for partner in LISTS[record]} - {labels[record]}:
+                found = bench.acceptance(labels, record, target)
+                if found is None or found[0] == 0.0:
+                    continue
+                probability, reached = found
+                assert is_legal(reached, bench.model)
+                companions = [r for r in range(5) if r != record and labels[r] == labels[record]]
+                if companions:
+                    mover, back = record, reached[companions[0]]
+                else:  # the record that took its place goes back to where it was
+                    file = bench.model.records.file
+                    (mover,) = (
+                        r for r in range(5) if labels[r] == target and file[r] == file[record]
+                    )
+                    back = reached[record]
+                returned = bench.acceptance(reached, mover, back)
+                assert returned is not None
+                assert returned[0] == 0.0 or returned[1] == labels
+                there = bench.log_target(labels) + math.log(
+                    share(labels, record, target) * probability
+                )
+                again = bench.log_target(reached) + math.log(
+                    share(reached, mover, back) * returned[0]
+                )
+                assert there == pytest.approx(again, abs=1e-6)
+                checked += 1
+    assert checked > 20
