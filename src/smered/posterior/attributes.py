@@ -7,7 +7,7 @@ import numpy as np
 from smered.errors import ConfigError
 from smered.layout import Int64s
 from smered.posterior.draw import DrawView
-from smered.posterior.traces import Counts
+from smered.posterior.traces import Counts, only_seen
 from smered.records import Records, suggest
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ def count_attributes(
 
     found = posterior.evaluate(count, draws).transpose(2, 0, 1)
     kinds = [level if by is None else (group, level) for group in groups for level in levels]
-    seen = np.flatnonzero(found.any(axis=(1, 2)))
-    return Counts(tuple(kinds[i] for i in seen), found[seen])
+    return only_seen(kinds, found)
 
 
 def pattern_numbers(

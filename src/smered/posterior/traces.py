@@ -80,18 +80,22 @@ def overlap_counts(
         bit = np.zeros(len(files), np.int32)
         bit[first : first + FILES_PER_WORD] = 1 << np.arange(len(own))
         mask = np.bitwise_or.reduceat(bit[file][lifetimes.member], lifetimes.start[:-1])
-        seen, kind = number_small(kind << FILES_PER_WORD | mask)
+        seen, kind = number_small(kind << FILES_PER_WORD | mask if first else mask)
         patterns = [
             (*patterns[key >> FILES_PER_WORD], *(f for i, f in enumerate(own) if key >> i & 1))
             for key in seen.tolist()
         ]
-    counts = count_draws(lifetimes, chains, draws, kind, len(patterns))
-    return Counts(tuple(patterns), counts)
+    return only_seen(patterns, count_draws(lifetimes, chains, draws, kind, len(patterns)))
 
 
 def number_small(keys: Int64s) -> tuple[Int64s, Int64s]:
-    """Distinct keys and the number of each key among them, without sorting where keys are small."""
+    """Distinct keys and the number of each key among them, without sorting where keys are small.
+
+    Very small keys number themselves, so that some may be listed that do not occur.
+    """
     largest = int(keys.max(initial=0))
+    if largest < 64:
+        return np.arange(largest + 1), keys
     if largest > 4 * len(keys) + 1024:
         return np.unique(keys, return_inverse=True)
     seen = np.flatnonzero(np.bincount(keys, minlength=largest + 1))
@@ -103,5 +107,10 @@ def number_small(keys: Int64s) -> tuple[Int64s, Int64s]:
 def cluster_size_counts(lifetimes: Lifetimes, chains: int, draws: int) -> Counts:
     """Entities by their number of records."""
     sizes, kind = number_small(lifetimes.size)
-    counts = count_draws(lifetimes, chains, draws, kind, len(sizes))
-    return Counts(tuple(sizes.tolist()), counts)
+    return only_seen(sizes.tolist(), count_draws(lifetimes, chains, draws, kind, len(sizes)))
+
+
+def only_seen(kinds: Sequence[Any], counts: Int64s) -> Counts:
+    """Leave out kinds that no draw has."""
+    seen = np.flatnonzero(counts.any(axis=(1, 2)))
+    return Counts(tuple(kinds[int(i)] for i in seen), counts[seen])

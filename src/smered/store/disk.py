@@ -106,7 +106,7 @@ def read_table(path: Path, size: int, sha256: str, schema: pa.Schema | None = No
         # not pq.read_table, which would import pandas
         columns = None if schema is None else schema.names
         table = pq.ParquetFile(pa.BufferReader(content)).read(columns=columns)
-        if schema is not None:
+        if schema is not None and not table.schema.equals(schema):
             table = table.cast(schema)
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:

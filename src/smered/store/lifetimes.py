@@ -150,9 +150,10 @@ class Lifetimes:
             raise DataError("lifetimes end before they begin")
         if (self.last >= draws[self.chain]).any():
             raise DataError("lifetimes reach beyond the last draw")
-        if (self.size <= 0).any() or self.member.min() < 0 or self.member.max() >= self.records:
+        size = self.size
+        if size.min() <= 0 or self.member.min() < 0 or self.member.max() >= self.records:
             raise DataError("lifetimes name records that the run does not have")
-        covered = np.bincount(self.chain, self.length * self.size, minlength=chains)
+        covered = np.bincount(self.chain, self.length * size, minlength=chains)
         if not np.array_equal(covered, draws * self.records):
             raise DataError("lifetimes do not hold every record once in every draw")
 
