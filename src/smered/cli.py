@@ -30,8 +30,8 @@ def options(
 
 @app.command()
 def demo(
-    draws: Annotated[int, typer.Option(help="Draws kept per chain.")] = 140,
-    burn_in: Annotated[int, typer.Option(help="Sweeps before the first draw.")] = 60,
+    draws: Annotated[int, typer.Option(help="Draws kept per chain.")] = 100,
+    burn_in: Annotated[int, typer.Option(help="Sweeps before the first draw.")] = 50,
     chains: Annotated[int, typer.Option(help="Independent chains.")] = 2,
     seed: Annotated[int, typer.Option(help="Seed of the data and of the sampler.")] = 0,
     threads: Annotated[int, typer.Option(help="Threads; the result does not depend on it.")] = 2,

@@ -51,7 +51,7 @@ def run_demo(
         warnings.simplefilter("ignore", ConvergenceWarning)  # the verdict is printed below
         posterior = sample(model, observe=observe, **vars(settings))
     print_result(console, posterior, simulation)
-    console.print(posterior.diagnostics().sentence)
+    console.print(posterior.diagnostics().sentence, markup=False)  # it has brackets of its own
     console.print(f"Time: {time.perf_counter() - started:.1f} s, compilation included")
 
 

@@ -5,7 +5,7 @@ import time
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from smered.sampler import Settings, Step
 
@@ -18,10 +18,9 @@ class SamplingProgress:
     def __init__(self, settings: Settings, records: int, console: Console, quiet: bool) -> None:
         self._bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=8),
             TextColumn("{task.percentage:>3.0f}%  {task.fields[state]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
             console=console,
             transient=True,
             disable=quiet or not console.is_terminal,
@@ -55,5 +54,5 @@ class SamplingProgress:
                 self._accepted += int(step.moves[1::2].sum())
             rate = self._proposed / max(now - self._started, 1e-9) / 1e6
             share = self._accepted / max(self._proposed, 1)
-            state = f"{rate:.1f} M proposals/s  N {step.state.entities:,}  accepted {share:.1%}"
+            state = f"{rate:.1f}M proposals/s, N {step.state.entities:,}, accepted {share:.1%}"
             self._bar.update(self._task, advance=1, state=state)

@@ -21,6 +21,7 @@ def test_demo_prints_the_result_beside_the_truth():
     result = smered("demo", "--draws", "4", "--burn-in", "2", "--chains", "1")
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
+    assert "R-hat of beta[" in result.stdout or "draws of " in result.stdout  # the verdict
     for text in ("57,077 records", "in truth 34,945", "82, 1989", "FNR", "FPR", "Time:"):
         assert text in result.stdout, text
     assert "━━━━" not in result.stdout.split("\n")[0]  # no progress bar outside a terminal
