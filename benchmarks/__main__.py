@@ -54,7 +54,7 @@ def main(names: list[str]) -> None:
         }
         for row in rows:
             kept = {True: "yes", False: "NO", None: ""}[row.kept]
-            table.add_row(row.name, f"{row.value:,.4g}", row.unit, row.target, kept)
+            table.add_row(row.name, row.shown, row.unit, row.target, kept)
     RESULTS.write_text(json.dumps(results, indent=2) + "\n")
     write_page(results)
     console.print(table)
@@ -73,10 +73,8 @@ def write_page(results: dict[str, dict[str, Any]]) -> None:
         "|---|---:|---|---|",
     ]
     for name in BENCHMARKS:
-        for row in results.get(name, {"rows": []})["rows"]:
-            lines.append(
-                f"| {row['name']} | {row['value']:,.4g} | {row['unit']} | {row['target']} |"
-            )
+        for row in (Row(**row) for row in results.get(name, {"rows": []})["rows"]):
+            lines.append(f"| {row.name} | {row.shown} | {row.unit} | {row.target} |")
     PAGE.write_text("\n".join(lines) + "\n")
 
 

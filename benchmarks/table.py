@@ -14,6 +14,11 @@ class Row:
     target: str
 
     @property
+    def shown(self) -> str:
+        """The figure with a sensible number of digits."""
+        return f"{self.value:,.1f}" if self.value >= 1000 else f"{self.value:.3g}"
+
+    @property
     def kept(self) -> bool | None:
         """Whether the figure keeps its bound; None without one."""
         found = re.fullmatch(r"(<=|>=|<|>) ([\d.]+)", self.target)
