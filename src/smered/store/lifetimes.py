@@ -6,6 +6,7 @@ draw of an unbroken run of draws that have it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -89,12 +90,14 @@ class Lifetimes:
     def __len__(self) -> int:
         return len(self.chain)
 
-    @property
+    @cached_property
     def length(self) -> Int64s:
         """Draws that each lifetime spans (L,)."""
-        return self.last.astype(np.int64) - self.first + 1
+        length = np.subtract(self.last, self.first, dtype=np.int64)
+        length += 1
+        return length
 
-    @property
+    @cached_property
     def size(self) -> Int64s:
         """Records of each cluster (L,)."""
         return np.diff(self.start)
@@ -134,9 +137,9 @@ class Lifetimes:
         columns = [column_chunk(table.column(name)) for name in LIFETIMES.names]
         chain, first, last = (column.to_numpy(zero_copy_only=False) for column in columns[:3])
         lists = columns[3]
-        start = lists.offsets.to_numpy().astype(np.int64)
-        member = lists.values.to_numpy(zero_copy_only=False)[start[0] : start[-1]]
-        start = start - start[0]
+        offsets = lists.offsets.to_numpy()
+        member = lists.values.to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]]
+        start = np.subtract(offsets, offsets[0], dtype=np.int64)
         self = cls(chain, first, last, start, member, records)
         self._check(chains, np.asarray(draws))
         return self
@@ -146,9 +149,9 @@ class Lifetimes:
             return
         if self.chain.min() < 0 or self.chain.max() >= chains:
             raise DataError("lifetimes name a chain that the run does not have")
-        if (self.first < 0).any() or (self.last < self.first).any():
+        if self.first.min() < 0 or self.length.min() < 1:
             raise DataError("lifetimes end before they begin")
-        if (self.last >= draws[self.chain]).any():
+        if self.last.max() >= draws.min() and (self.last >= draws[self.chain]).any():
             raise DataError("lifetimes reach beyond the last draw")
         size = self.size
         if size.min() <= 0 or self.member.min() < 0 or self.member.max() >= self.records:
