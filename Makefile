@@ -34,5 +34,5 @@ clean:
 	touch $@
 
 .venv/installed-dev: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[dev,figures,diagnostics]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,figures,diagnostics,databases]'
 	touch $@ .venv/installed

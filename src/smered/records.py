@@ -8,7 +8,7 @@ here, and nowhere later.
 import difflib
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -32,10 +32,9 @@ class Column:
     codes: Int32s
     levels: pa.Array
 
-    @property
-    def missing(self) -> int:
-        """Number of records without a value."""
-        return int((self.codes < 0).sum())
+    def values(self) -> pa.Array:
+        """The value of each record, null where it is missing."""
+        return self.levels.take(pa.array(self.codes, mask=self.codes < 0))
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,7 @@ class Records:
     columns: Mapping[str, Column]
     block: Int64s  # (n,) block number
     block_columns: tuple[str, ...]
+    inputs: Mapping[str, pa.Table] = field(default_factory=dict)  # each file as it came
 
     def __len__(self) -> int:
         return len(self.file)
@@ -112,6 +112,7 @@ class Records:
             columns=coded,
             block=number_rows([coded[column].codes for column in block_columns], sum(sizes)),
             block_columns=block_columns,
+            inputs=tables,
         )
 
 

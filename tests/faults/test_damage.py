@@ -9,6 +9,7 @@ import pytest
 
 import smered
 from smered.errors import RunError, SmeredError
+from smered.outputs import write_outputs
 from tests.faults.test_interruptions import arguments
 
 
@@ -27,6 +28,7 @@ def use(folder):
     posterior.estimate()
     posterior.diagnostics()
     posterior.true_values(0, 0)
+    write_outputs(posterior, folder, estimate=posterior.estimate())
     smered.extend(folder, 2)
 
 

@@ -52,7 +52,8 @@ def test_extended_runs_equal_longer_ones(first, tmp_path):
 
 
 SCRIPT = """
-import smered, sys
+import signal, smered, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process ignores it
 sys.path.insert(0, {root!r})
 from tests.faults.test_interruptions import arguments
 posterior = smered.link(**arguments(draws=100000, threads=2), out={out!r},

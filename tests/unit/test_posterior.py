@@ -34,8 +34,11 @@ class FakeRun:
             for number, labels in enumerate(draws):
                 tables.append(recorder.add(number, labels))
             tables.append(recorder.living(self._draws - 1))
-        self._lifetimes = Lifetimes.from_tables(
-            tables, records=len(order), chains=len(linkages), draws=self.draws_done()
+        self._lifetimes = Lifetimes.from_table(
+            pa.concat_tables(tables),
+            records=len(order),
+            chains=len(linkages),
+            draws=self.draws_done(),
         )
 
     def draws_done(self):

@@ -51,7 +51,7 @@ def test_missing_markers():
     records = Records.from_frames(table, columns=["f", "g"], missing=["", "NA", "-9"])
     assert records.columns["f"].codes.tolist() == [-1, -1, 0, -1]
     assert records.columns["g"].codes.tolist() == [-1, 0, 1, 1]
-    assert records.columns["f"].missing == 3
+    assert records.columns["f"].values().null_count == 3
 
 
 def test_an_empty_text_is_a_value_unless_named():

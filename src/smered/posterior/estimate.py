@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from smered.errors import ConfigError
-from smered.layout import Floats, Int64s
+from smered.layout import Bools, Floats, Int64s
 from smered.posterior.sets import MatchingSets, group_starts
 from smered.records import Records
 
-__all__ = ["Estimate", "Loss", "expected_loss", "make_estimate"]
+__all__ = ["Estimate", "Loss", "estimated_sets", "expected_loss", "make_estimate"]
 
 Loss = Literal["mpmms", "binder", "vi"]
 MOST_SWEEPS = 50  # of the search for the least expected loss; it ends when nothing improves
@@ -31,16 +31,20 @@ class Estimate:
     def __len__(self) -> int:
         return len(self.probability)
 
+    @property
+    def sizes(self) -> Int64s:
+        """Records of each entity (N,)."""
+        return np.bincount(self.entity)
+
     def table(self, records: Records) -> pa.Table:
         """One row per record: file, id, entity_id, probability of its cluster, its size."""
-        sizes = np.bincount(self.entity)
         return pa.table(
             {
                 "file": pa.array(records.files).take(pa.array(records.file)),
                 "id": records.ids,
                 "entity_id": pa.array(self.entity_id).take(pa.array(self.entity)),
                 "probability": self.probability[self.entity],
-                "size": sizes[self.entity],
+                "size": self.sizes[self.entity],
             }
         )
 
@@ -174,15 +178,19 @@ def expected_loss(labels: Int64s, sets: MatchingSets, draws: int, loss: Loss) ->
 
 def cluster_probability(entity: Int64s, sets: MatchingSets, draws: int) -> Floats:
     """Share of draws in which exactly the records of each estimated cluster are one entity."""
-    sizes = np.bincount(entity)
-    inside = entity[sets.sets.member]
-    same = inside == np.repeat(inside[sets.sets.start[:-1]], sets.sets.size)
-    whole = np.logical_and.reduceat(same, sets.sets.start[:-1])
-    first = inside[sets.sets.start[:-1]]
-    whole &= sets.sets.size == sizes[first]
-    probability = np.zeros(len(sizes))
-    probability[first[whole]] = sets.draws[whole] / draws
+    probability = np.zeros(int(entity.max()) + 1)
+    whole = np.flatnonzero(estimated_sets(entity, sets))
+    first = sets.sets.member[sets.sets.start[whole]]
+    probability[entity[first]] = sets.draws[whole] / draws
     return probability
+
+
+def estimated_sets(entity: Int64s, sets: MatchingSets) -> Bools:
+    """Which matching sets are exactly a cluster of the estimate (S,)."""
+    inside, start = entity[sets.sets.member], sets.sets.start[:-1]
+    same = np.logical_and.reduceat(inside == np.repeat(inside[start], sets.sets.size), start)
+    whole: Bools = same & (sets.sets.size == np.bincount(entity)[inside[start]])
+    return whole
 
 
 def entity_ids(entity: Int64s, records: Records) -> tuple[str, ...]:

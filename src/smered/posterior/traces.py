@@ -9,8 +9,10 @@ import numpy as np
 from smered.layout import Floats, Int32s, Int64s
 from smered.store.lifetimes import Lifetimes
 
-__all__ = ["Counts", "Summary", "cluster_size_counts", "count_draws", "overlap_counts", "summarise"]
+__all__ = ["Counts", "Summary", "cluster_size_counts", "count_draws", "file_patterns"]
+__all__ += ["overlap_counts", "summarise"]
 
+AT_ONCE = 1 << 16  # lifetimes counted at once: few enough to stay in the cache
 FILES_PER_WORD = 16  # files whose presence fits one step of naming overlap patterns
 
 
@@ -59,13 +61,18 @@ def count_draws(
 
     A lifetime adds one from its first draw on and takes it away after its last.
     """
-    row = lifetimes.chain.astype(np.int64)
-    if kind is not None:
-        row += kind * chains
-    row *= draws + 1
     cells = kinds * chains * (draws + 1)
-    change = np.bincount(row + lifetimes.first, minlength=cells)
-    change -= np.bincount(row + lifetimes.last + 1, minlength=cells)
+    change = np.zeros(cells, np.int64)
+    step = max(AT_ONCE, cells)
+    for start in range(0, len(lifetimes), step):
+        part = slice(start, start + step)
+        row = lifetimes.chain[part].astype(np.int64)
+        if kind is not None:
+            row += kind[part] * chains
+        row *= draws + 1
+        change += np.bincount(row + lifetimes.first[part], minlength=cells)
+        row += 1
+        change -= np.bincount(row + lifetimes.last[part], minlength=cells)
     return np.cumsum(change.reshape(kinds, chains, draws + 1), axis=2)[:, :, :-1]
 
 
@@ -73,29 +80,44 @@ def overlap_counts(
     lifetimes: Lifetimes, file: Int32s, files: Sequence[str], chains: int, draws: int
 ) -> Counts:
     """Entities by the set of files that hold them; only patterns that occur."""
-    kind = np.zeros(len(lifetimes), np.int64)
+    patterns, kind = file_patterns(lifetimes.member, lifetimes.start, file, files)
+    return only_seen(patterns, count_draws(lifetimes, chains, draws, kind, len(patterns)))
+
+
+def file_patterns(
+    member: Int32s | Int64s, start: Int64s, file: Int32s, files: Sequence[str]
+) -> tuple[list[tuple[str, ...]], Int64s]:
+    """The sets of files that hold clusters, and the number of each cluster's set among them.
+
+    Records of cluster i are member[start[i] : start[i + 1]]. Sets may be listed that do not occur.
+    """
+    kind = np.zeros(len(start) - 1, np.int64)
     patterns: list[tuple[str, ...]] = [()]
     for first in range(0, len(files), FILES_PER_WORD):
         own = files[first : first + FILES_PER_WORD]
         bit = np.zeros(len(files), np.int32)
         bit[first : first + FILES_PER_WORD] = 1 << np.arange(len(own))
-        mask = np.bitwise_or.reduceat(bit[file][lifetimes.member], lifetimes.start[:-1])
+        by_record, mask = bit[file], np.empty(len(start) - 1, np.int32)
+        for low in range(0, len(mask), AT_ONCE):
+            rows = start[low : low + AT_ONCE + 1]
+            held = by_record[member[rows[0] : rows[-1]]]
+            mask[low : low + AT_ONCE] = np.bitwise_or.reduceat(held, rows[:-1] - rows[0])
         seen, kind = number_small(kind << FILES_PER_WORD | mask if first else mask)
         patterns = [
             (*patterns[key >> FILES_PER_WORD], *(f for i, f in enumerate(own) if key >> i & 1))
             for key in seen.tolist()
         ]
-    return only_seen(patterns, count_draws(lifetimes, chains, draws, kind, len(patterns)))
+    return patterns, kind
 
 
-def number_small(keys: Int64s) -> tuple[Int64s, Int64s]:
+def number_small(keys: Int32s | Int64s) -> tuple[Int64s, Int64s]:
     """Distinct keys and the number of each key among them, without sorting where keys are small.
 
     Very small keys number themselves, so that some may be listed that do not occur.
     """
     largest = int(keys.max(initial=0))
     if largest < 64:
-        return np.arange(largest + 1), keys
+        return np.arange(largest + 1), keys.astype(np.int64, copy=False)
     if largest > 4 * len(keys) + 1024:
         return np.unique(keys, return_inverse=True)
     seen = np.flatnonzero(np.bincount(keys, minlength=largest + 1))

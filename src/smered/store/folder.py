@@ -10,6 +10,7 @@ import os
 import platform
 import shutil
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -221,18 +222,21 @@ class RunFolder:
         schema = TABLES[kind]
         if columns is not None:
             schema = pa.schema([schema.field(name) for name in columns])
-        tables = [schema.empty_table()]
-        for chain in range(self.settings.chains):
-            checkpoint = self._checkpoint(chain)
-            for name in sorted(checkpoint.parts) if checkpoint else ():
-                if checkpoint and name.startswith(f"{kind}/"):
-                    tables.append(self._part(checkpoint, name, schema))
-        return pa.concat_tables(tables)
+        parts = [
+            (checkpoint, name)
+            for chain in range(self.settings.chains)
+            if (checkpoint := self._checkpoint(chain))
+            for name in sorted(checkpoint.parts)
+            if name.startswith(f"{kind}/")
+        ]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            tables = pool.map(lambda part: self._part(part[0], part[1], schema), parts)
+            return pa.concat_tables([pa.Table.from_batches([], schema), *tables])
 
     def lifetimes(self) -> Lifetimes:
         """All lifetimes, checked."""
-        return Lifetimes.from_tables(
-            [self.read("lifetimes")],
+        return Lifetimes.from_table(
+            self.read("lifetimes"),
             records=self.content.records,
             chains=self.settings.chains,
             draws=self.draws_done(),

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from smered.errors import DataError
 from smered.layout import Int32s, Int64s
+from smered.store.disk import as_numpy
 
 __all__ = ["LIFETIMES", "LifetimeRecorder", "Lifetimes"]
 
@@ -129,25 +130,39 @@ class Lifetimes:
         return replace(cut, last=np.minimum(cut.last, draws - 1).astype(np.int32))
 
     @classmethod
-    def from_tables(
-        cls, tables: Sequence[pa.Table], *, records: int, chains: int, draws: Sequence[int]
+    def from_table(
+        cls, table: pa.Table, *, records: int, chains: int, draws: Sequence[int]
     ) -> "Lifetimes":
-        """Join tables of lifetimes, checking that they partition the records in every draw."""
-        table = pa.concat_tables(tables).combine_chunks()
-        columns = [column_chunk(table.column(name)) for name in LIFETIMES.names]
-        chain, first, last = (column.to_numpy(zero_copy_only=False) for column in columns[:3])
-        lists = columns[3]
-        offsets = lists.offsets.to_numpy()
-        member = lists.values.to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]]
-        start = np.subtract(offsets, offsets[0], dtype=np.int64)
-        self = cls(chain, first, last, start, member, records)
-        self._check(chains, np.asarray(draws))
-        return self
+        """Take a table of lifetimes, checking that they partition the records in every draw.
 
-    def _check(self, chains: int, draws: Int64s) -> None:
-        if not len(self):
-            return
-        if self.chain.min() < 0 or self.chain.max() >= chains:
+        The table is copied part by part: temporaries of a part's size stay in the cache.
+        """
+        parts = [batch for batch in table.to_batches() if len(batch)]
+        rows = np.cumsum([0, *map(len, parts)])
+        members = np.cumsum([0, *(len(batch.column("members").flatten()) for batch in parts)])
+        chain, first, last = (np.empty(rows[-1], np.int32) for _ in range(3))
+        start, member = np.zeros(rows[-1] + 1, np.int64), np.empty(members[-1], np.int32)
+        reach, covered = np.asarray(draws), np.zeros(chains, np.int64)
+        for i, batch in enumerate(parts):
+            own, held = slice(rows[i], rows[i + 1]), slice(members[i], members[i + 1])
+            chain[own] = as_numpy(batch.column("chain"))
+            first[own] = as_numpy(batch.column("first"))
+            last[own] = as_numpy(batch.column("last"))
+            offsets = as_numpy(batch.column("members").offsets)
+            start[rows[i] + 1 : rows[i + 1] + 1] = offsets[1:] + (members[i] - offsets[0])
+            member[held] = as_numpy(batch.column("members").flatten())
+            part = cls(chain[own], first[own], last[own], offsets, member[held], records)
+            covered += part._checked(reach)
+        if parts and not np.array_equal(covered, reach * records):
+            raise DataError("lifetimes do not hold every record once in every draw")
+        return cls(chain, first, last, start, member, records)
+
+    def _checked(self, draws: Int64s) -> Int64s:
+        """How often each chain's draws hold a record, after checking that all numbers make sense.
+
+        `draws` are the draws of each chain.
+        """
+        if self.chain.min() < 0 or self.chain.max() >= len(draws):
             raise DataError("lifetimes name a chain that the run does not have")
         if self.first.min() < 0 or self.length.min() < 1:
             raise DataError("lifetimes end before they begin")
@@ -156,11 +171,5 @@ class Lifetimes:
         size = self.size
         if size.min() <= 0 or self.member.min() < 0 or self.member.max() >= self.records:
             raise DataError("lifetimes name records that the run does not have")
-        covered = np.bincount(self.chain, self.length * size, minlength=chains)
-        if not np.array_equal(covered, draws * self.records):
-            raise DataError("lifetimes do not hold every record once in every draw")
-
-
-def column_chunk(column: pa.ChunkedArray) -> pa.Array:
-    """The one chunk of a combined column."""
-    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+        held = np.bincount(self.chain, self.length * size, minlength=len(draws))
+        return held.astype(np.int64)

@@ -47,8 +47,8 @@ class MemoryRun:
 
     def lifetimes(self) -> Lifetimes:
         """All lifetimes, checked."""
-        return Lifetimes.from_tables(
-            [self.read("lifetimes")],
+        return Lifetimes.from_table(
+            self.read("lifetimes"),
             records=self._records,
             chains=self.settings.chains,
             draws=self.draws_done(),

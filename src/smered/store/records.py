@@ -1,6 +1,8 @@
 """The records of a run on disk: ids, files, blocks, coded columns, and what the codes mean."""
 
 import hashlib
+from collections.abc import Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pyarrow as pa
 
 from smered.errors import RunError
 from smered.records import Column, Records
-from smered.store.disk import read_table, write_table
+from smered.store.disk import as_numpy, read_table, write_table
 from smered.store.schema import RunFile
 
 __all__ = ["fingerprints", "read_records", "write_records"]
@@ -43,10 +45,36 @@ def write_records(path: Path, records: Records) -> dict[str, dict[str, Any]]:
             ),
         }
     )
-    return {
-        RECORDS: write_table(path / RECORDS, pa.table(table)),
-        LEVELS: write_table(path / LEVELS, levels),
-    }
+    tables = {RECORDS: pa.table(table), LEVELS: levels}
+    tables |= {input_name(records.files.index(file)): t for file, t in records.inputs.items()}
+    return {name: write_table(path / name, content) for name, content in tables.items()}
+
+
+def input_name(number: int) -> str:
+    """Where the table of a file is kept as it came."""
+    return f"records/input-{number}.parquet"
+
+
+class StoredInputs(Mapping[str, pa.Table]):
+    """The input tables of a run, each read when it is asked for."""
+
+    def __init__(self, path: Path, content: RunFile) -> None:
+        self._path = path
+        self._receipts = {
+            file: (name, content.contents[name])
+            for number, file in enumerate(content.files)
+            if (name := input_name(number)) in content.contents
+        }
+
+    def __getitem__(self, file: str) -> pa.Table:
+        name, receipt = self._receipts[file]
+        return read_table(self._path / name, receipt.bytes, receipt.sha256)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._receipts)
+
+    def __len__(self) -> int:
+        return len(self._receipts)
 
 
 def fingerprints(records: Records) -> dict[str, dict[str, Any]]:
@@ -73,17 +101,20 @@ def read_records(path: Path, content: RunFile) -> Records:
     )
     files = tuple(content.files)
     try:
-        file = pa.compute.index_in(table["file"], value_set=pa.array(files)).to_numpy()
+        encoded = table["file"].combine_chunks().dictionary_encode()
+        named = np.array([files.index(name) for name in encoded.dictionary.to_pylist()], np.int32)
+        file = named[as_numpy(encoded.indices)]
+        spans = level_spans(levels["column"].to_pylist())
         columns = {}
         for name in table.column_names:
             if name.startswith(PREFIX):
-                own = levels.filter(pa.compute.equal(levels["column"], name[len(PREFIX) :]))
-                codes = table[name].to_numpy().astype(np.int32)
+                own = levels.slice(*spans.get(name[len(PREFIX) :], (0, 0)))
+                codes = as_numpy(table[name].combine_chunks()).astype(np.int32)
                 if codes.min(initial=-1) < -1 or codes.max(initial=-1) >= len(own):
                     raise RunError(f"{path / RECORDS} is damaged: {name} has codes without a level")
                 level = own["level"].combine_chunks()
                 columns[name[len(PREFIX) :]] = Column(name[len(PREFIX) :], codes, level)
-        block = table["block"].to_numpy().astype(np.int64)
+        block = as_numpy(table["block"].combine_chunks()).astype(np.int64)
         ids = table["id"].combine_chunks()
     except (KeyError, ValueError, pa.ArrowException) as error:
         raise RunError(f"{path / RECORDS} is damaged: {error}") from None
@@ -92,9 +123,19 @@ def read_records(path: Path, content: RunFile) -> Records:
         raise RunError(f"{path / RECORDS} is damaged: its records are not those of {path}")
     return Records(
         files=files,
-        file=file.astype(np.int32),
+        file=file,
         ids=ids,
         columns=columns,
         block=block,
         block_columns=tuple(content.block_columns),
+        inputs=StoredInputs(path, content),
     )
+
+
+def level_spans(columns: list[str]) -> dict[str, tuple[int, int]]:
+    """First level and number of levels of each column; they stand one after the other."""
+    spans, start = {}, 0
+    for name, group in groupby(columns):
+        spans[name] = (start, len(list(group)))
+        start += spans[name][1]
+    return spans

@@ -1,0 +1,182 @@
+"""The tables that a user takes away: linked records, entities, pairs; as CSV and Parquet."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+
+from smered.errors import ConfigError, RunError
+from smered.posterior import Posterior
+from smered.posterior.estimate import Estimate, estimated_sets
+from smered.records import Records
+from smered.store.disk import write_json, write_table, write_whole
+from smered.summary import summarise_run
+
+__all__ = ["FORMATS", "entities_table", "linked_table", "neutralised", "write_outputs"]
+
+FORMATS = ("csv", "parquet")
+ALTERNATIVES = 3  # sets named for each record besides its own
+ALONE = "alone"
+# What a spreadsheet would take for a formula; a plain number is none.
+FORMULA = "^[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]"
+NUMBER = r"^[+-]?[0-9]+([.,][0-9]+)?([eE][+-]?[0-9]+)?$"
+
+
+def write_outputs(
+    posterior: Posterior,
+    folder: Path,
+    *,
+    estimate: Estimate,
+    formats: Sequence[str] = FORMATS,
+    min_probability: float = 0.1,
+    raw: bool = False,
+) -> list[Path]:
+    """Write linked, entities, pairs and summary.json into a folder; return the files.
+
+    `raw` leaves values in CSV files that a spreadsheet would read as formulas.
+    """
+    for kind in formats:
+        if kind not in FORMATS:
+            raise ConfigError(f"format {kind!r} must be one of: {', '.join(FORMATS)}")
+    if not 0 <= min_probability <= 1:
+        raise ConfigError(f"min_probability = {min_probability} must be between 0 and 1")
+    tables = {
+        "linked": linked_table(posterior, estimate),
+        "entities": entities_table(posterior, estimate),
+        "pairs": posterior.pairs(min_probability).drop_columns(["record_a", "record_b"]),
+    }
+    written = []
+    for name, table in tables.items():
+        for kind in formats:
+            path = folder / f"{name}.{kind}"
+            if kind == "csv":
+                write_csv(path, table if raw else neutralised(table))
+            else:
+                write_table(path, table)
+            written.append(path)
+    write_json(folder / "summary.json", summarise_run(posterior, estimate))
+    return [*written, folder / "summary.json"]
+
+
+def write_csv(path: Path, table: pa.Table) -> None:
+    """Write a CSV file, whole or not at all."""
+    write_whole(path, lambda sink: pa_csv.write_csv(table, sink))
+
+
+def neutralised(table: pa.Table) -> pa.Table:
+    """The table with an apostrophe before every text that a spreadsheet would run as a formula."""
+    names = pa.array(table.column_names)
+    table = table.rename_columns(neutral_text(names).to_pylist())
+    for i, name in enumerate(table.column_names):
+        if pa.types.is_string(table.column(i).type) or pa.types.is_large_string(
+            table.column(i).type
+        ):
+            table = table.set_column(i, name, neutral_text(table.column(i)))
+    return table
+
+
+def neutral_text(values: pa.Array) -> pa.Array:
+    """Texts that begin like a formula and are no number, with an apostrophe before them."""
+    risky = pc.and_(
+        pc.match_substring_regex(values, FORMULA),
+        pc.invert(pc.match_substring_regex(values, NUMBER)),
+    )
+    return pc.if_else(risky, pc.binary_join_element_wise("'", values, ""), values)
+
+
+def record_names(records: Records) -> pa.Array:
+    """FILE:ID of every record."""
+    files = pa.array(records.files).take(pa.array(records.file))
+    return pc.binary_join_element_wise(files, records.ids.cast(pa.string()), ":")
+
+
+def linked_table(posterior: Posterior, estimate: Estimate) -> pa.Table:
+    """Every input record with its entity, how sure that is, and what else it may be.
+
+    `probability` is that of exactly these records being one entity; `alternative_1` the other
+    records of the most probable other matching set ("alone" if there are none), and so on.
+    """
+    records = posterior.records
+    columns = dict(
+        zip(
+            ["file", "id", "entity_id", "probability", "records"],
+            estimate.table(records).columns,
+            strict=True,
+        )
+    )
+    for number, (names, probability) in enumerate(alternatives(posterior, estimate), 1):
+        columns[f"alternative_{number}"] = names
+        columns[f"alternative_{number}_probability"] = probability
+    for name, values in input_columns(records).items():
+        columns[name if name not in columns else f"input_{name}"] = values
+    return pa.table(columns)
+
+
+def input_columns(records: Records) -> dict[str, pa.ChunkedArray]:
+    """All columns of all input files, one under the other; a file without one has nulls."""
+    if not records.inputs:
+        coded = records.columns.items()
+        return {name: pa.chunked_array([column.values()]) for name, column in coded}
+    tables = [records.inputs[file] for file in records.files]
+    for file, table, size in zip(
+        records.files, tables, np.bincount(records.file, minlength=len(tables)), strict=True
+    ):
+        if len(table) != size:
+            raise RunError(f"the table of file {file!r} has {len(table)} rows instead of {size}")
+    joined = {}
+    for name in dict.fromkeys(name for table in tables for name in table.column_names):
+        types = {t.schema.field(name).type for t in tables if name in t.column_names}
+        kind = types.pop() if len(types) == 1 else pa.string()
+        parts = [
+            t.column(name).cast(kind) if name in t.column_names else pa.nulls(len(t), kind)
+            for t in tables
+        ]
+        chunks = [c for part in parts for c in getattr(part, "chunks", [part])]
+        joined[name] = pa.chunked_array(chunks, kind)
+    return joined
+
+
+def alternatives(posterior: Posterior, estimate: Estimate) -> Iterable[tuple[pa.Array, pa.Array]]:
+    """The most probable matching sets of each record besides its estimated one: names, probability.
+
+    One pair of columns for each of the first few alternatives.
+    """
+    found = posterior.sets
+    own = estimated_sets(estimate.entity, found)
+    owner = found.sets.owner
+    order = np.lexsort((found.rank[owner], found.sets.member))
+    order = order[~own[owner[order]]]
+    record = found.sets.member[order]
+    first = np.concatenate(([0], np.flatnonzero(record[1:] != record[:-1]) + 1))
+    place = np.arange(len(record)) - np.repeat(first, np.diff(np.append(first, len(record))))
+    names = record_names(posterior.records).to_pylist()
+    n, total = len(names), posterior.chains * posterior.draws
+    for number in range(ALTERNATIVES):
+        chosen = order[place == number] if len(record) else order
+        text: list[str | None] = [None] * n
+        probability = np.zeros(n)
+        for at in chosen.tolist():
+            row, who = int(owner[at]), int(found.sets.member[at])
+            others = [names[r] for r in found.sets.member_list(row) if r != who]
+            text[who] = " + ".join(others) or ALONE
+            probability[who] = found.draws[row] / total
+        missing = np.array([value is None for value in text])
+        yield pa.array(text, pa.string()), pa.array(probability, mask=missing)
+
+
+def entities_table(posterior: Posterior, estimate: Estimate) -> pa.Table:
+    """One row per entity: its members, files, and most probable true values."""
+    records = posterior.records
+    table = posterior.canonical(estimate)
+    names, files = record_names(records).to_pylist(), records.files
+    members: list[list[str]] = [[] for _ in range(len(estimate))]
+    held: list[dict[str, None]] = [{} for _ in range(len(estimate))]
+    for record, entity in enumerate(estimate.entity.tolist()):
+        members[entity].append(names[record])
+        held[entity][files[records.file[record]]] = None
+    at = table.column_names.index("records") + 1
+    table = table.add_column(at, "members", pa.array([" + ".join(m) for m in members]))
+    return table.add_column(at, "files", pa.array([", ".join(h) for h in held]))

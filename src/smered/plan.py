@@ -1,0 +1,141 @@
+"""What a run will do, told before it starts: records, levels, blocks, pairs, memory, time."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from smered.model import PROPOSALS_PER_RECORD, Model, as_fields
+from smered.sampler import Settings
+
+__all__ = ["FieldPlan", "Plan", "make_plan", "print_plan"]
+
+LARGEST_SHOWN = 3  # blocks named in a plan
+# Measured on one core of 2026; a rough guide only.
+SECONDS_PER_PROPOSAL = 2.5e-7
+BYTES_AT_REST = 250e6  # the program itself
+BYTES_PER_RECORD, BYTES_PER_VALUE, BYTES_PER_CHAIN = 200, 20, 60  # while sampling
+
+
+@dataclass(frozen=True)
+class FieldPlan:
+    """One field: how it is compared, its levels, and how many records lack it."""
+
+    name: str
+    kind: str
+    levels: int
+    missing: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that is known before sampling."""
+
+    files: dict[str, int]  # records of each file
+    single: tuple[str, ...]  # files without duplicates
+    fields: tuple[FieldPlan, ...]
+    block_columns: tuple[str, ...]
+    blocks: int
+    largest_blocks: tuple[tuple[str, int], ...]
+    candidate_pairs: int
+    settings: Settings
+    proposals: int  # per sweep
+    bytes: int
+    seconds: float
+
+    @property
+    def records(self) -> int:
+        """Records in all."""
+        return sum(self.files.values())
+
+
+def make_plan(model: Model, settings: Settings) -> Plan:
+    """Look at a model without sampling it."""
+    records = model.records
+    n, p = len(records), len(model.coded)
+    layout = model.layout(settings.proposals)
+    proposals = settings.proposals or PROPOSALS_PER_RECORD * n
+    sizes = model.block_sizes
+    at_once = min(settings.chains, settings.threads)
+    work = settings.chains * settings.sweeps * proposals * SECONDS_PER_PROPOSAL
+    return Plan(
+        files=dict(zip(records.files, np.bincount(records.file).tolist(), strict=True)),
+        single=tuple(f for f, one in zip(records.files, model.single, strict=True) if one),
+        fields=tuple(
+            FieldPlan(
+                part.name,
+                f"{type(field).__name__.lower()}{', exact' if part.exact else ''}",
+                len(part.levels),
+                int((part.codes < 0).sum()),
+            )
+            for field, part in zip(as_fields(model.fields), model.coded, strict=True)
+        ),
+        block_columns=records.block_columns,
+        blocks=records.blocks,
+        largest_blocks=tuple(
+            (block_name(model, int(block)), int(sizes[block]))
+            for block in np.argsort(-sizes, kind="stable")[:LARGEST_SHOWN]
+        ),
+        candidate_pairs=len(layout.candidates),
+        settings=settings,
+        proposals=proposals,
+        bytes=int(
+            BYTES_AT_REST + n * (BYTES_PER_RECORD + BYTES_PER_VALUE * p + BYTES_PER_CHAIN * at_once)
+        ),
+        seconds=work / min(settings.threads, settings.chains * records.blocks),
+    )
+
+
+def block_name(model: Model, block: int) -> str:
+    """The values that the records of a block share."""
+    records = model.records
+    first = int(np.argmax(records.block == block))
+    columns = [records.columns[name] for name in records.block_columns]
+    return ", ".join(f"{c.name} {c.levels[int(c.codes[first])].as_py()}" for c in columns) or "all"
+
+
+def print_plan(plan: Plan, console: Console) -> None:
+    """Show a plan in words and one table."""
+    files = ", ".join(f"{escape(name)} {count:,}" for name, count in plan.files.items())
+    console.print(f"[bold]{plan.records:,} records[/bold] in {len(plan.files)} file(s): {files}")
+    if plan.single:
+        everywhere = len(plan.single) == len(plan.files)
+        where = "any file" if everywhere else escape(", ".join(plan.single))
+        console.print(f"No duplicates within {where}")
+    table = Table("field", "type", "levels", "missing", "")
+    for column in table.columns[2:]:
+        column.justify = "right"
+    for field in plan.fields:
+        share = field.missing / plan.records
+        table.add_row(
+            escape(field.name),
+            field.kind,
+            f"{field.levels:,}",
+            f"{field.missing:,}",
+            f"{share:.1%}",
+        )
+    console.print(table)
+    if plan.block_columns:
+        largest = "; ".join(f"{escape(name)}: {size:,}" for name, size in plan.largest_blocks)
+        by = escape(", ".join(plan.block_columns))
+        console.print(f"{plan.blocks:,} blocks by {by}, the largest: {largest}")
+    else:
+        console.print("No blocks: any two records may be linked")
+    s = plan.settings
+    console.print(
+        f"{plan.candidate_pairs:,} candidate pairs; {s.chains} chains of {s.burn_in:,} + "
+        f"{s.draws * s.thin:,} sweeps, {plan.proposals:,} proposals each; {s.draws:,} draws kept"
+    )
+    console.print(
+        f"Expected: about {plan.bytes / 1e9:.1f} GB of memory and {duration(plan.seconds)} on "
+        f"{s.threads} thread(s)"
+    )
+
+
+def duration(seconds: float) -> str:
+    """A rough time in words."""
+    if seconds < 60:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

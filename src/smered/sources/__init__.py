@@ -1,0 +1,88 @@
+"""Where tables come from: files and databases, each read whole into an Arrow table."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from smered.errors import DataError
+from smered.sources.columnar import ARROW, PARQUET, read_arrow, read_parquet
+from smered.sources.databases import DATABASES, read_database
+from smered.sources.delimited import read_delimited
+from smered.sources.source import Source
+
+__all__ = ["Source", "read_sources"]
+
+NAMED = re.compile(r"(?P<name>[\w.\- ]+)=(?P<place>.+)", re.DOTALL)  # NAME=PLACE
+SIGNATURES = {
+    b"PK\x03\x04": "an Excel workbook or a zip archive; save the sheet as CSV",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV",
+    b"%PDF": "a PDF; save its table as CSV",
+    b"SQLite format 3": "an SQLite database; write sqlite:PATH?TABLE",
+}
+
+
+def read_sources(
+    places: Sequence[str], *, encoding: str | None = None, delimiter: str | None = None
+) -> dict[str, Source]:
+    """Read every place, PLACE or NAME=PLACE, by the name of its file in the linkage.
+
+    A place is a path or the address of a database table. Without a name, a file is called by its
+    own name without endings, a table by the table's.
+    """
+    sources: dict[str, Source] = {}
+    for text in places:
+        found = None if Path(text).exists() else NAMED.fullmatch(text)
+        place = found["place"] if found else text
+        source = read_source(place, encoding, delimiter)
+        name = found["name"].strip() if found else source.name
+        if name in sources:
+            raise DataError(
+                f"{sources[name].label} and {source.label} would both be called {name!r}; "
+                f"give one another name: NAME={source.label}"
+            )
+        sources[name] = source._replace(name=name)
+    return sources
+
+
+def read_source(place: str, encoding: str | None, delimiter: str | None) -> Source:
+    """Read one place, whatever it is."""
+    if place.partition(":")[0].lower() in DATABASES and not Path(place).exists():
+        return read_database(place)
+    path = Path(place)
+    start = read_start(path)
+    if start.startswith(PARQUET):
+        return read_parquet(path)
+    if start.startswith(ARROW):
+        return read_arrow(path)
+    for signature, what in SIGNATURES.items():
+        if start.startswith(signature):
+            raise DataError(f"{path} is {what}")
+    return read_delimited(path, encoding=encoding, delimiter=delimiter)
+
+
+def read_start(path: Path) -> bytes:
+    """The first bytes of a file that must exist, be a file, and hold something."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(16)
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist; {other_files(path)}") from None
+    except IsADirectoryError:
+        raise DataError(f"{path} is a folder; name the files in it") from None
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
+    if not start:
+        raise DataError(f"{path} is empty; a table needs a header and at least one row")
+    return start
+
+
+def other_files(path: Path) -> str:
+    """Say which file was probably meant."""
+    from smered.records import suggest
+
+    folder = path.parent
+    if not folder.is_dir():
+        return f"there is no folder {folder} either"
+    names = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
+    close = suggest(path.name, names)
+    return close if close.startswith("did") else f"check its name and the folder {folder}"
