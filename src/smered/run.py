@@ -4,7 +4,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import replace
@@ -76,9 +76,13 @@ def sample(
     *,
     out: str | os.PathLike[str] | None = None,
     observe: Observer | None = None,
+    provenance: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Posterior:
-    """Sample the posterior of a model, in memory or into the run folder `out`."""
+    """Sample the posterior of a model, in memory or into the run folder `out`.
+
+    `provenance` is kept in the folder's run.json: where the data came from, for example.
+    """
     known = Settings.__dataclass_fields__
     for name in settings:
         if name not in known:
@@ -89,7 +93,7 @@ def sample(
     if out is None:
         run = MemoryRun(model, settled, every)
     else:
-        run = RunFolder.create(Path(out), model, settled, every)
+        run = RunFolder.create(Path(out), model, settled, every, provenance)
     return carry_out(run, model, settled, observe)
 
 

@@ -4,11 +4,13 @@ Every function takes a posterior, and the truth where it is known, and returns a
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from smered.errors import ConfigError
+from smered.evaluate import Confusion, Reliability
 from smered.layout import Floats
 from smered.posterior import Posterior
 
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["distortion_rates", "entities", "match_probabilities", "overlap"]
+__all__ = ["confusion", "distortion_rates", "entities", "match_probabilities", "overlap"]
+__all__ += ["reliability", "save"]
 
 INK, POSTERIOR, TRUTH = "#333333", "#2a6f97", "#c1121f"
 CHAINS = ("#2a6f97", "#e09f3e", "#6a994e", "#9d4edd", "#577590", "#bc6c25")
@@ -119,6 +122,49 @@ def match_probabilities(posterior: Posterior, min_probability: float = 0.01) -> 
         fontsize=9, color=INK, loc="left",
     )  # fmt: skip
     return figure
+
+
+def confusion(found: Confusion) -> "Figure":
+    """Records by estimated and true overlap pattern, as shares of each row."""
+    names = [" & ".join(pattern) for pattern in found.patterns]
+    size = 1.8 + 0.62 * len(names)
+    figure, (axes,) = blank(width=size + 1.2, height=size)
+    share = found.records / np.maximum(found.row_sums, 1)[:, None]
+    axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
+    for row, column in np.ndindex(found.records.shape):
+        count = int(found.records[row, column])
+        if count:
+            dark = "white" if share[row, column] > 0.6 else INK
+            axes.text(column, row, f"{count:,}", ha="center", va="center", fontsize=7, color=dark)
+    axes.set_xticks(range(len(names)), names, rotation=45, ha="right")
+    axes.set_yticks(range(len(names)), names)
+    axes.spines[:].set_visible(False)
+    axes.set(xlabel="files of the true entity", ylabel="files of the estimated entity")
+    axes.set_title("records; colour: share of the row", fontsize=9, color=INK, loc="left")
+    return figure
+
+
+def reliability(found: Reliability) -> "Figure":
+    """Match probabilities against how often such pairs match: on the diagonal, they are right."""
+    figure, (axes,) = blank(width=4.6, height=4.4)
+    axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle="--", label="calibrated")
+    shown = found.pairs > 0
+    axes.plot(found.predicted[shown], found.observed[shown], color=POSTERIOR, linewidth=1)
+    area = 20 + 180 * np.sqrt(found.pairs[shown] / max(int(found.pairs.max()), 1))
+    axes.scatter(found.predicted[shown], found.observed[shown], area, color=POSTERIOR, alpha=0.75,
+                 label="pairs, by number", zorder=3)  # fmt: skip
+    axes.set(xlabel="match probability", ylabel="share that match in truth", xlim=(-0.03, 1.03),
+             ylim=(-0.03, 1.03), aspect="equal")  # fmt: skip
+    axes.set_title(f"calibration error {found.error:.3f}", fontsize=9, color=INK, loc="left")
+    axes.legend(frameon=False, fontsize=8, loc="upper left")
+    return figure
+
+
+def save(figure: "Figure", path: Path) -> None:
+    """Write a figure as PNG and SVG."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for ending in ("png", "svg"):
+        figure.savefig(path.with_suffix(f".{ending}"), dpi=150)
 
 
 def smooth(values: Floats) -> tuple[Floats, Floats]:

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from smered.errors import RunError
 
-__all__ = ["as_numpy", "read_json", "read_table", "write_json", "write_table"]
+__all__ = ["as_numpy", "read_json", "read_table", "write_json", "write_table", "write_text"]
+__all__ += ["write_whole"]
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
@@ -63,10 +64,14 @@ def write_table(path: Path, table: pa.Table) -> dict[str, Any]:
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text file."""
+    write_whole(path, lambda sink: (sink.write(text.encode()), None)[1])
+
+
 def write_json(path: Path, content: Any) -> None:
     """Write a JSON file."""
-    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    write_whole(path, lambda sink: (sink.write(text.encode()), None)[1])
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:

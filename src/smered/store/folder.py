@@ -9,7 +9,7 @@ import errno
 import os
 import platform
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -35,7 +35,7 @@ from smered.store.schema import Checkpoint, RunFile, read_checked
 __all__ = ["FORMAT", "RunFolder"]
 
 FORMAT = 1
-RUN, LOCK = "run.json", "lock"
+RUN, LOCK, LOG = "run.json", "lock", "smered.log"
 STATE = pa.schema([pa.field("name", pa.string()), pa.field("data", pa.binary())])
 TABLES = {"lifetimes": LIFETIMES, "draws": DRAWS, "timings": TIMINGS}
 
@@ -58,10 +58,13 @@ class RunFolder:
         model: Model,
         settings: Settings,
         every: int,
+        provenance: Mapping[str, Any] | None = None,
     ) -> "RunFolder":
-        """Make a new run folder; refuse one that holds anything already."""
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise ConfigError(f"{path} exists already and is not empty; choose another folder")
+        """Make a new run folder; refuse one that holds anything already.
+
+        `provenance` is kept in run.json as it is.
+        """
+        cls.check_target(path)
         content = {
             "format": FORMAT,
             "smered": smered.__version__,
@@ -75,6 +78,7 @@ class RunFolder:
             "settings": asdict(settings) | {"threads": None},
             "checkpoint_every": every,
             "inputs": fingerprints(model.records),
+            "provenance": dict(provenance or {}),
         }
         try:
             content["contents"] = write_records(path, model.records)
@@ -83,6 +87,32 @@ class RunFolder:
             shutil.rmtree(path / "records", ignore_errors=True)  # leave no half of a run
             raise
         return cls(path, RunFile.model_validate(content))
+
+    @staticmethod
+    def check_target(path: Path, *, replace: bool = False) -> None:
+        """Refuse a place where no run folder can be made; `replace` admits one with a run."""
+        if path.exists() and not path.is_dir():
+            raise ConfigError(f"{path} is a file; choose another folder")
+        if holds_something(path) and not (replace and (path / RUN).exists()):
+            remedy = "choose another folder"
+            if (path / RUN).exists():
+                remedy += ", or replace the run in it with --force"
+            raise ConfigError(f"{path} exists already and is not empty; {remedy}")
+        parent = next(p for p in [path, *path.absolute().parents] if p.exists())
+        if not os.access(parent, os.W_OK | os.X_OK):
+            raise RunError(f"cannot write to {parent}: choose another folder")
+
+    @classmethod
+    def remove(cls, path: Path) -> None:
+        """Remove the run in a folder, unless another process is at it."""
+        cls.check_target(path, replace=True)
+        if holds_something(path):
+            run = cls(path, RunFile.model_construct())
+            run._reserve()
+            try:
+                shutil.rmtree(path)
+            finally:
+                run.unlock()
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
@@ -96,6 +126,12 @@ class RunFolder:
 
     def lock(self) -> None:
         """Reserve the folder for this process; the reservation ends with the process."""
+        self._reserve()
+        # what another process wrote before it gave the folder free
+        self.content = read_checked(RunFile, self.path / RUN)
+        self._checkpoints = {}
+
+    def _reserve(self) -> None:
         import fcntl
 
         handle = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
@@ -109,9 +145,6 @@ class RunFolder:
                 f"{self.path} is in use by another process; wait until it ends"
             ) from None
         self._lock = handle
-        # what another process wrote before it gave the folder free
-        self.content = read_checked(RunFile, self.path / RUN)
-        self._checkpoints = {}
 
     def unlock(self) -> None:
         """Give the folder free."""
@@ -128,6 +161,12 @@ class RunFolder:
             return Settings(**(self.content.settings | {"threads": 1}))
         except TypeError as error:
             raise RunError(f"{self.path / RUN} is damaged: {error}") from None
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """The configuration that the run was made with on the command line, if it was."""
+        found = self.content.provenance.get("config")
+        return found if isinstance(found, dict) else {}
 
     @property
     def every(self) -> int:
@@ -257,6 +296,11 @@ class RunFolder:
     def _part(self, checkpoint: Checkpoint, name: str, schema: pa.Schema) -> pa.Table:
         receipt = checkpoint.parts[name]
         return read_table(self.path / name, receipt.bytes, receipt.sha256, schema)
+
+
+def holds_something(path: Path) -> bool:
+    """Whether a folder holds more than the log of a run that never began."""
+    return path.is_dir() and any(entry.name != LOG for entry in path.iterdir())
 
 
 def now() -> str:

@@ -64,6 +64,7 @@ class RunFile(BaseModel):
     settings: dict[str, Any]
     checkpoint_every: PositiveInt
     contents: dict[str, Receipt]
+    provenance: dict[str, Any] = {}
 
 
 def read_checked(kind: type[Content], path: Path) -> Content:

@@ -4,26 +4,20 @@ How fast, where to and how loud are not in it: those are flags of the command.
 """
 
 import difflib
-import math
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from smered.errors import ConfigError, DataError
-from smered.fields import Categorical, Joint
-from smered.fields import Field as ModelField
-from smered.model import Distortion, Model
-from smered.priors import Ewens, PitmanYor, Prior, UniformLabels, UniformPartitions
-from smered.records import Records, suggest
+from smered.errors import ConfigError
+from smered.model import Distortion
 from smered.sampler import Settings
-from smered.sources import Source
 
-__all__ = ["FIELD_TYPES", "Configuration", "load_config", "make_model", "merge"]
+__all__ = ["FIELD_TYPES", "Configuration", "FieldTable", "ModelTable", "PriorTable"]
+__all__ += ["load_config", "merge"]
 
 FIELD_TYPES = ("categorical", "exact", "joint")
 
@@ -131,7 +125,7 @@ def line_of(text: str, key: str) -> str:
     return ""
 
 
-def validate(content: Mapping[str, Any], where: Any) -> Configuration:
+def validate(content: Mapping[str, Any], where: Callable[[str], str]) -> Configuration:
     """Check a configuration; `where` says where a key stands."""
     try:
         return Configuration.model_validate(content)
@@ -178,112 +172,3 @@ def merge(config: Configuration, changes: Mapping[str, Mapping[str, Any]]) -> Co
         given = {key: value for key, value in values.items() if value is not None}
         content[table] = given if table == "fields" and given else content[table] | given
     return validate(content, lambda key: "")
-
-
-def make_model(config: Configuration, sources: Mapping[str, Source]) -> Model:
-    """Code the tables and set the model up as configured."""
-    data = config.data
-    tables = {name: source.table for name, source in sources.items()}
-    check_headers(tables)
-    fields = list(make_fields(config, tables))
-    frames: Any = tables
-    if data.file_column is not None:
-        if len(tables) > 1:
-            raise ConfigError(
-                "give several files, or one file with a file column, not both: "
-                f"{', '.join(tables)} and file_column = {data.file_column!r}"
-            )
-        frames = next(iter(tables.values()))
-    for name in [data.truth, *data.ignore]:
-        if name is not None:
-            check_known(name, tables)
-    records = Records.from_frames(
-        frames,
-        columns=[column for field in fields for column in field.columns],
-        id=data.id,
-        file_column=data.file_column,
-        blocks=data.blocks,
-        missing=data.missing,
-    )
-    return Model(
-        records,
-        fields,
-        duplicates=data.duplicates,
-        distortion=config.model.distortion,
-        prior=make_prior(config.model.prior),
-    )
-
-
-def check_headers(tables: Mapping[str, pa.Table]) -> None:
-    """Refuse a table that was read as one column because its delimiter is another."""
-    for name, table in tables.items():
-        if table.num_columns == 1 and re.search(r"[,;\t|]", table.column_names[0]):
-            raise DataError(
-                f"file {name!r} has one column only, {table.column_names[0]!r}; is the delimiter "
-                "right? say it with --delimiter"
-            )
-
-
-def check_known(name: str, tables: Mapping[str, pa.Table]) -> None:
-    """Refuse a column that no file has."""
-    names = sorted({column for table in tables.values() for column in table.column_names})
-    if name not in names:
-        raise DataError(f"no file has a column {name!r}; {suggest(name, names)}")
-
-
-def make_fields(config: Configuration, tables: Mapping[str, pa.Table]) -> Iterator[ModelField]:
-    """The fields that are configured, or else every column that is nothing else."""
-    data = config.data
-    if config.fields:
-        for name, table in config.fields.items():
-            yield make_field(name, table, config.model)
-        return
-    apart = {data.id, data.file_column, data.truth, *data.ignore}
-    for name in dict.fromkeys(c for table in tables.values() for c in table.column_names):
-        if name in apart:
-            continue
-        for file, table in tables.items():
-            if name not in table.column_names:
-                near = difflib.get_close_matches(name, table.column_names, n=1)
-                meant = f"did you mean {near[0]!r}? Rename it, or leave" if near else "leave"
-                raise DataError(
-                    f"file {file!r} has no column {name!r}, which other files have; {meant} the "
-                    f"column out with --ignore {name!r}"
-                )
-        yield make_field(name, FieldTable(), config.model)
-
-
-def make_field(name: str, table: FieldTable, model: ModelTable) -> ModelField:
-    """A field as configured."""
-    given = model.model_dump(include={"a", "b", "mu"}, exclude_none=True)
-    given |= table.model_dump(include={"a", "b", "mu"}, exclude_none=True)
-    if table.type == "exact":
-        given["b"] = math.inf
-    if table.type == "joint":
-        if len(table.columns) < 2:
-            raise ConfigError(f"fields.{name}: a joint field needs columns = [...], two or more")
-        return Joint(*table.columns, **given)
-    if table.columns and table.columns != [name]:
-        raise ConfigError(f"fields.{name}: columns are for joint fields; name the field {name!r}")
-    return Categorical(name, **given)
-
-
-def make_prior(table: PriorTable) -> Prior:
-    """The prior as configured; what is not given is learned."""
-    given = {
-        key: value
-        for key, value in {"concentration": table.concentration, "discount": table.discount}.items()
-        if value is not None
-    }
-    kinds: dict[str, tuple[Any, set[str]]] = {
-        "uniform-labels": (UniformLabels, set()),
-        "uniform-partitions": (UniformPartitions, set()),
-        "ewens": (Ewens, {"concentration"}),
-        "pitman-yor": (PitmanYor, {"concentration", "discount"}),
-    }
-    kind, takes = kinds[table.type]
-    for key in given:
-        if key not in takes:
-            raise ConfigError(f"model.prior: {key} does not belong to the prior {table.type!r}")
-    prior: Prior = kind(**given)
-    return prior

@@ -1,0 +1,91 @@
+"""The command line: one program, one set of flag names."""
+
+import os
+import re
+import sys
+import traceback
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import smered
+from smered.cli import ask, settings, work
+from smered.cli.screen import run_in_use
+from smered.errors import ConvergenceWarning, SmeredError
+from smered.store.folder import LOG
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="Bayesian record linkage and de-duplication with exact uncertainty.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+for module in (work, ask, settings):
+    module.register(app)
+
+PASSWORD = re.compile(r"(//[^:/@\s]*):[^@/\s]*@|((?:ssl)?password=)[^&\s'\"]+")
+
+
+@app.callback(invoke_without_command=True)
+def options(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False,
+) -> None:
+    """Bayesian record linkage and de-duplication with exact uncertainty.
+
+    Start with: [bold]smered init FILE... --config link.toml[/bold], then
+    [bold]smered link --config link.toml[/bold].
+    """
+    if version:
+        typer.echo(f"smered {smered.__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the program.
+
+    Errors meant for the user end with one line and exit code 2; unexpected ones with exit code 1,
+    and their traceback goes to a log file in the run folder.
+    """
+    warnings.showwarning = show_note
+    warnings.simplefilter("ignore", ConvergenceWarning)  # the summary says it in full
+    try:
+        app()
+    except SmeredError as error:
+        typer.echo(f"smered: {error}", err=True)
+        sys.exit(2)
+    except Exception as error:
+        where = write_log(run_in_use())
+        message = hide_passwords(" ".join(f"{type(error).__name__}: {error}".split()))
+        typer.echo(f"smered: unexpected error ({message}){where}", err=True)
+        sys.exit(1)
+
+
+def show_note(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Show a warning as one line, without where in the program it arose."""
+    typer.echo(f"Note: {message}", err=True)
+
+
+def write_log(folder: Path | None) -> str:
+    """Keep the traceback of an unexpected error; say where."""
+    text = hide_passwords(traceback.format_exc())
+    if folder is None:
+        if os.environ.get("SMERED_DEBUG"):
+            typer.echo(text, err=True)
+        return "; set SMERED_DEBUG=1 to see where it arose"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / LOG).open("a") as file:
+            file.write(text)
+    except OSError:
+        return ""
+    return f"; details are in {folder / LOG}"
+
+
+def hide_passwords(text: str) -> str:
+    """A text without the passwords of addresses."""
+    return PASSWORD.sub(lambda found: f"{found[1]}:***@" if found[1] else f"{found[2]}***", text)

@@ -1,0 +1,148 @@
+"""Commands that ask a finished run: summary, query, export, evaluate."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from smered.cli import options as o
+from smered.cli.screen import print_json, screen, use_run
+from smered.cli.work import Outputs, check_loss
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the program."""
+    for command in (summary, query, export, evaluate):
+        app.command()(command)
+
+
+def summary(
+    run: o.Run, loss: o.Loss = "mpmms", json: o.Json = False, quiet: o.Quiet = False
+) -> None:
+    """Show how many entities there are, the overlap of the files, and whether to believe it.
+
+    [bold]Example[/bold]
+
+    smered summary linkage --json
+    """
+    from smered.posterior import Posterior
+    from smered.summary import print_summary, summarise_run
+
+    chosen = check_loss(loss)
+    posterior = Posterior.open(use_run(run))
+    found = summarise_run(posterior, posterior.estimate(chosen))
+    if json:
+        print_json(found)
+    else:
+        print_summary(found, screen(json=False, quiet=quiet))
+
+
+def query(
+    run: o.Run,
+    record: Annotated[str, typer.Option("--record", metavar="FILE:ID", help="The record.")],
+    top: Annotated[int, typer.Option("--top", help="Matching sets to show.")] = 5,
+    json: o.Json = False,
+) -> None:
+    """Show who one record may be: its matching sets with their probabilities.
+
+    The records of each set stand side by side; values that differ from the record's are marked
+    with an asterisk.
+
+    [bold]Example[/bold]
+
+    smered query linkage --record 1982:10084
+    """
+    from smered.posterior import Posterior
+    from smered.query import find_record, matching_sets, print_matching_sets
+
+    posterior = Posterior.open(use_run(run))
+    number = find_record(posterior.records, record)
+    found = matching_sets(posterior, number, top)
+    if json:
+        print_json(found)
+    else:
+        print_matching_sets(found, screen(json=False, quiet=False))
+
+
+def export(
+    run: o.Run,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Where to; default: the run folder.")
+    ] = None,
+    format: o.Formats = "csv,parquet",
+    min_probability: o.MinProbability = 0.1,
+    loss: o.Loss = "mpmms",
+    raw_csv: o.RawCsv = False,
+    quiet: o.Quiet = False,
+    force: o.Force = False,
+) -> None:
+    """Write the linked tables of a run again, with another estimate, format or threshold.
+
+    [bold]Example[/bold]
+
+    smered export linkage --loss vi --format csv --out vi-tables
+    """
+    from smered.errors import ConfigError
+    from smered.posterior import Posterior
+
+    outputs = Outputs(loss, format, min_probability, raw_csv)
+    if out is not None and out.exists() and not force and (not out.is_dir() or any(out.iterdir())):
+        raise ConfigError(f"{out} exists already and is not empty; --force writes into it")
+    posterior = Posterior.open(use_run(run))
+    written = outputs.write(posterior, out or run, posterior.estimate(outputs.loss))
+    for path in written:
+        screen(json=False, quiet=quiet).print(str(path), markup=False)
+
+
+def evaluate(
+    run: o.Run,
+    truth: Annotated[
+        str | None,
+        typer.Option(
+            "--truth",
+            metavar="COL|FILE",
+            show_default=False,
+            help="Column of the input files with the true entity, or a table with the columns "
+            "file, id and the entity; default: the column named when linking.",
+        ),
+    ] = None,
+    loss: o.Loss = "mpmms",
+    figures: Annotated[
+        Path | None,
+        typer.Option("--figures", metavar="DIR", help="Also draw the figures, as PNG and SVG."),
+    ] = None,
+    json: o.Json = False,
+) -> None:
+    """Compare a run with the truth: links, clusters, overlap, calibration.
+
+    [bold]Examples[/bold]
+
+    smered evaluate linkage --truth person
+
+    smered evaluate linkage --truth truth.csv --json --figures figures
+    """  # fmt: skip
+    from smered import evaluate as evaluation
+    from smered.errors import ConfigError
+    from smered.evaluate.show import print_evaluation
+    from smered.posterior import Posterior
+    from smered.store.folder import RunFolder
+
+    chosen = check_loss(loss)
+    data = RunFolder.open(use_run(run)).configuration.get("data", {})
+    named = truth or data.get("truth")
+    if named is None:
+        raise ConfigError("the run has no truth column; name one, or a table: --truth COL|FILE")
+    posterior = Posterior.open(run)
+    labels = evaluation.read_truth(posterior.records, named, data.get("id"))
+    found = evaluation.evaluate(posterior, labels, posterior.estimate(chosen))
+    if json:
+        print_json(found.to_dict())
+    else:
+        print_evaluation(found, screen(json=False, quiet=False))
+    if figures is not None:
+        from smered.report.figures import confusion, reliability, save
+
+        save(confusion(found.confusion), figures / "confusion")
+        save(reliability(found.reliability), figures / "reliability")

@@ -1,0 +1,282 @@
+"""Commands that sample: link, resume, extend, demo."""
+
+import os
+import signal
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from smered.cli import options as o
+from smered.cli.choose import configure
+from smered.cli.screen import print_json, screen, use_run
+from smered.errors import ConfigError
+from smered.records import suggest
+
+if TYPE_CHECKING:
+    from smered.posterior import Posterior
+    from smered.posterior.estimate import Estimate, Loss
+
+__all__ = ["Outputs", "check_loss", "register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the program."""
+    for command in (link, resume, extend, demo):
+        app.command()(command)
+
+
+def link(
+    files: o.Files = None,
+    id: o.Id = None,
+    file_column: o.FileColumn = None,
+    field: o.Fields = None,
+    ignore: o.Ignore = None,
+    block: o.Blocks = None,
+    no_duplicates: o.NoDuplicates = None,
+    no_duplicates_in: o.NoDuplicatesIn = None,
+    missing: o.Missing = None,
+    truth: o.Truth = None,
+    encoding: o.Encoding = None,
+    delimiter: o.Delimiter = None,
+    config: o.Config = None,
+    draws: o.Draws = None,
+    burn_in: o.BurnIn = None,
+    thin: o.Thin = None,
+    chains: o.Chains = None,
+    seed: o.Seed = None,
+    threads: o.Threads = None,
+    out: o.Out = Path("linkage"),
+    format: o.Formats = "csv,parquet",
+    min_probability: o.MinProbability = 0.1,
+    loss: o.Loss = "mpmms",
+    raw_csv: o.RawCsv = False,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+    force: o.Force = False,
+    dry_run: o.DryRun = False,
+) -> None:
+    """Link the records of one or more files.
+
+    The run folder holds linked.csv (every record with its entity), entities.csv, pairs.csv,
+    summary.json, all as Parquet too, and the whole posterior.
+
+    [bold]Examples[/bold]
+
+    smered link 1982.csv 1989.csv --id id --block sex --no-duplicates
+
+    smered link register.parquet --ignore comment --missing NA --out register-linked
+
+    smered link all.csv --file-column source --truth person --dry-run
+
+    smered link --config link.toml --draws 2000 --out linkage
+    """
+    from smered.config import make_model
+    from smered.plan import make_plan, print_plan
+    from smered.run import sample
+    from smered.sampler import Settings
+    from smered.sources import read_sources
+    from smered.store.folder import RunFolder
+
+    console = screen(json=json, quiet=quiet)
+    chosen = configure(
+        config,
+        files=files,
+        fields=field,
+        no_duplicates=no_duplicates,
+        no_duplicates_in=no_duplicates_in,
+        data={"id": id, "file_column": file_column, "ignore": ignore, "blocks": block,
+              "missing": missing, "truth": truth, "encoding": encoding, "delimiter": delimiter},
+        sampling={"draws": draws, "burn_in": burn_in, "thin": thin, "chains": chains, "seed": seed},
+    )  # fmt: skip
+    settings = Settings(**chosen.sampling.model_dump(), threads=threads or os.cpu_count() or 1)
+    outputs = Outputs(loss, format, min_probability, raw_csv)
+    if not dry_run:
+        RunFolder.check_target(out, replace=force)
+    sources = read_sources(
+        chosen.data.files, encoding=chosen.data.encoding, delimiter=chosen.data.delimiter
+    )
+    for source in sources.values():
+        console.print(f"{source.label}: {source.how}, {len(source.table):,} rows", markup=False)
+        for note in source.notes:
+            console.print(f"  {note}", markup=False)
+    model = make_model(chosen, sources)
+    plan = make_plan(model, settings)
+    print_plan(plan, console)
+    if dry_run:
+        if json:
+            print_json(asdict(plan))
+        return
+    if force:
+        RunFolder.remove(out)
+    use_run(out)
+    provenance = {
+        "sources": {
+            name: {"place": source.label, "how": source.how} for name, source in sources.items()
+        },
+        "config": chosen.model_dump(mode="json", exclude={"data": {"files"}}),
+    }
+    run_to_end(
+        lambda observe: sample(
+            model, out=out, observe=observe, provenance=provenance, **vars(settings)
+        ),
+        out, settings, plan.records, console, quiet,
+    )  # fmt: skip
+    finish(out, console, json, outputs)
+
+
+def resume(
+    run: o.Run,
+    threads: o.Threads = None,
+    format: o.Formats = "csv,parquet",
+    min_probability: o.MinProbability = 0.1,
+    loss: o.Loss = "mpmms",
+    raw_csv: o.RawCsv = False,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Go on with an interrupted run, to the same bytes as one that never stopped.
+
+    [bold]Example[/bold]
+
+    smered resume linkage
+    """
+    from smered.run import resume as go_on
+
+    outputs = Outputs(loss, format, min_probability, raw_csv)
+    continue_run(run, go_on, 0, threads, json, quiet, outputs)
+
+
+def extend(
+    run: o.Run,
+    draws: Annotated[int, typer.Option("--draws", help="Draws to add to every chain.")],
+    threads: o.Threads = None,
+    format: o.Formats = "csv,parquet",
+    min_probability: o.MinProbability = 0.1,
+    loss: o.Loss = "mpmms",
+    raw_csv: o.RawCsv = False,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Add draws to every chain of a run.
+
+    [bold]Example[/bold]
+
+    smered extend linkage --draws 1000
+    """
+    from smered.run import extend as add
+
+    def more(path: Path, **settings: Any) -> object:
+        return add(path, draws, **settings)
+
+    outputs = Outputs(loss, format, min_probability, raw_csv)
+    continue_run(run, more, draws, threads, json, quiet, outputs)
+
+
+def demo(
+    draws: Annotated[int, typer.Option(help="Draws kept per chain.")] = 100,
+    burn_in: Annotated[int, typer.Option(help="Sweeps before the first draw.")] = 50,
+    chains: Annotated[int, typer.Option(help="Independent chains.")] = 2,
+    seed: Annotated[int, typer.Option(help="Seed of the data and of the sampler.")] = 0,
+    threads: Annotated[int, typer.Option(help="Threads; the result does not depend on it.")] = 2,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+) -> None:
+    """Link a simulated three-wave survey shaped like the paper's and compare with the truth.
+
+    [bold]Example[/bold]
+
+    smered demo --draws 500 --chains 4
+    """
+    from smered.demo import run_demo
+
+    run_demo(draws=draws, burn_in=burn_in, chains=chains, seed=seed, threads=threads, quiet=quiet)
+
+
+def continue_run(
+    run: Path,
+    go_on: Any,
+    more: int,
+    threads: int | None,
+    json: bool,
+    quiet: bool,
+    outputs: "Outputs",
+) -> None:
+    """Resume or extend, then write the outputs again."""
+    from dataclasses import replace
+
+    from smered.store.folder import RunFolder
+
+    console = screen(json=json, quiet=quiet)
+    folder = RunFolder.open(use_run(run))
+    settings = replace(folder.settings, draws=folder.settings.draws + more)
+    run_to_end(
+        lambda observe: go_on(run, threads=threads, observe=observe),
+        run, settings, folder.content.records, console, quiet,
+    )  # fmt: skip
+    finish(run, console, json, outputs)
+
+
+def run_to_end(
+    start: Any, folder: Path, settings: Any, records: int, console: Console, quiet: bool
+) -> None:
+    """Sample with a progress bar; end with exit code 130 if it was interrupted."""
+    from smered.progress import SamplingProgress
+    from smered.store.folder import RunFolder
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as schedulers say stop
+    with SamplingProgress(settings, records, console, quiet) as observe:
+        start(observe)
+    if min(RunFolder.open(folder).draws_done()) < settings.draws:
+        typer.echo(f"Interrupted; every draw so far is kept: smered resume {folder}", err=True)
+        raise typer.Exit(130)
+
+
+class Outputs:
+    """What is written at the end, checked before hours of sampling."""
+
+    def __init__(self, loss: str, formats: str, min_probability: float, raw: bool) -> None:
+        from smered.outputs import FORMATS
+
+        self.loss = check_loss(loss)
+        self.formats = formats.split(",")
+        self.min_probability, self.raw = min_probability, raw
+        for name in self.formats:
+            if name not in FORMATS:
+                raise ConfigError(f"--format {name}: {suggest(name, FORMATS)}")
+        if not 0 <= min_probability <= 1:
+            raise ConfigError(f"--min-probability {min_probability} must be between 0 and 1")
+
+    def write(self, posterior: "Posterior", folder: Path, estimate: "Estimate") -> list[Path]:
+        """Write everything."""
+        from smered.outputs import write_outputs
+
+        return write_outputs(
+            posterior, folder, estimate=estimate, formats=self.formats,
+            min_probability=self.min_probability, raw=self.raw,
+        )  # fmt: skip
+
+
+def check_loss(loss: str) -> "Loss":
+    """The name of a loss."""
+    if loss not in ("mpmms", "binder", "vi"):
+        raise ConfigError(f"--loss {loss}: {suggest(loss, ('mpmms', 'binder', 'vi'))}")
+    return loss  # type: ignore[return-value]
+
+
+def finish(run: Path, console: Console, json: bool, outputs: Outputs) -> None:
+    """Write the outputs of a run and show its summary."""
+    from smered.posterior import Posterior
+    from smered.store.disk import read_json
+    from smered.summary import print_summary
+
+    posterior = Posterior.open(run)
+    written = outputs.write(posterior, run, posterior.estimate(outputs.loss))
+    summary = read_json(run / "summary.json")
+    if json:
+        print_json(summary)
+        return
+    print_summary(summary, console)
+    names = ", ".join(path.name for path in written)
+    console.print(f"Written to {run}: {names}", markup=False)

@@ -1,0 +1,84 @@
+"""A configuration as the text of a link.toml, with comments."""
+
+import json
+import math
+import re
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+from smered.config.schema import Configuration
+
+__all__ = ["write_toml"]
+
+HELP = {
+    "files": "the tables, one per file",
+    "id": "column with ids, unique within a file",
+    "file_column": "column that says which file a row came from",
+    "truth": "column with the true entity, if it is known",
+    "ignore": "columns not to compare",
+    "missing": "values that mean missing, besides an empty one",
+    "blocks": "records that differ in one of these columns are never linked",
+    "duplicates": "whether a file may hold an entity twice: true, false, or { name = false }",
+    "encoding": "encoding of CSV files; found out if not given",
+    "delimiter": "delimiter of CSV files; found out if not given",
+}
+
+
+def write_toml(config: Configuration, reasons: Mapping[str, str]) -> str:
+    """A configuration as TOML; `reasons` say why, by key."""
+    model = config.model.model_dump()
+    lines = comment("What smered links, and how. Flags of the command go before what stands here.")
+    lines += ["", "[data]"]
+    for key, value in config.data.model_dump().items():
+        lines += comment(HELP[key])
+        for name, reason in reasons.items():
+            if name == key or name.startswith(f"{key}."):
+                lines += comment(f"guessed: {reason}")
+        lines.append(assignment(key, value))
+    lines += ["", "[model]", *comment('distortion rates by "field", or by "file" and field')]
+    lines.append(assignment("distortion", model["distortion"]))
+    lines += comment("each distortion rate is Beta(a, b), each field's levels are Dirichlet(mu)")
+    for key, default in {"a": 5.0, "b": 10.0, "mu": 1.0}.items():
+        given = model[key] is not None
+        lines.append(assignment(key, model[key]) if given else f"# {key} = {default}")
+    lines += ["", "[model.prior]"]
+    lines += comment("on the linkage: uniform-labels (the paper's), uniform-partitions, ewens or "
+                     "pitman-yor; a concentration that is not given is learned")  # fmt: skip
+    lines += [assignment(key, value) for key, value in model["prior"].items()]
+    lines += ["", "[sampling]"]
+    lines += [assignment(key, value) for key, value in config.sampling.model_dump().items()]
+    for name, field in config.fields.items():
+        lines += ["", f"[fields.{toml_key(name)}]"]
+        if f"fields.{name}" in reasons:
+            lines += comment(reasons[f"fields.{name}"])
+        shown = {key: value for key, value in field.model_dump().items() if value not in (None, [])}
+        lines += [assignment(key, value) for key, value in shown.items()]
+    return "\n".join(lines) + "\n"
+
+
+def comment(text: str) -> list[str]:
+    """A comment in as many lines as it needs; a line break in it cannot end it."""
+    return [f"# {line}" for line in textwrap.wrap(" ".join(text.split()), 96)]
+
+
+def assignment(key: str, value: Any) -> str:
+    """One line of TOML; a setting without a value is commented out."""
+    return f"# {key} =" if value is None else f"{key} = {toml_value(value)}"
+
+
+def toml_key(name: str) -> str:
+    """A name as a key of TOML."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
+
+
+def toml_value(value: Any) -> str:
+    """A value of TOML."""
+    if isinstance(value, dict):
+        inside = ", ".join(f"{toml_key(k)} = {toml_value(v)}" for k, v in value.items())
+        return f"{{ {inside} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_value, value))}]"
+    if isinstance(value, float) and math.isinf(value):
+        return "inf"
+    return json.dumps(value).replace("\x7f", "\\u007f")

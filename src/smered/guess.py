@@ -1,0 +1,206 @@
+"""A first link.toml from a look at the data: what it guesses, and why."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from smered.config import Configuration, FieldTable
+from smered.layout import Int32s
+from smered.records import number_rows, plain
+from smered.sources import Source
+
+__all__ = ["guess"]
+
+ID_NAME = re.compile(r"^(.*[_ .-])?(id|ids|nr|no|number|key)$", re.IGNORECASE)
+TRUTH_NAME = re.compile(
+    r"^(ent(ity)?_?id|entity|truth|true_?id|cluster(_?id)?|gold(_?id)?)$", re.IGNORECASE
+)
+FILE_NAME = re.compile(r"^(source|file|list|origin|dataset|data_?set|wave)$", re.IGNORECASE)
+STABLE_NAME = re.compile(
+    r"(sex|gender|year|birth|yob|region|reg$|state|province|county|country)", re.IGNORECASE
+)
+MARKERS = {"na", "n/a", "nan", "null", "none", "nil", ".", "-", "--", "?", "unknown", "missing"}
+MARKERS |= {"not known", "unk", "#n/a", "-9", "-99", "-999"}
+MOST_FILES = 50  # a column with more values says hardly which file a row came from
+MANY_RECORDS = 20_000  # below, blocks save little
+MOST_PARTNERS = 2_000  # records that an average record shares its block with
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What one column looks like over all files."""
+
+    name: str
+    codes: Int32s  # -1 where missing
+    values: list[str]
+    everywhere: bool  # whether every file has the column
+
+    @property
+    def complete(self) -> bool:
+        """Whether no value is missing."""
+        return self.everywhere and bool((self.codes >= 0).all())
+
+    @property
+    def present(self) -> int:
+        """Records that have a value."""
+        return int((self.codes >= 0).sum())
+
+    @property
+    def levels(self) -> int:
+        """Different values."""
+        return len(self.values)
+
+
+def profile(name: str, tables: Mapping[str, pa.Table], missing: list[str]) -> Profile:
+    """Look at one column."""
+    parts = []
+    for table in tables.values():
+        if name in table.column_names:
+            parts += plain(table.column(name)).cast(pa.string()).chunks
+        else:
+            parts.append(pa.nulls(len(table), pa.string()))
+    column = pa.chunked_array(parts, pa.string()).combine_chunks()
+    marked = pc.is_in(column, value_set=pa.array(missing, pa.string()))
+    encoded = pc.if_else(marked, pa.scalar(None, pa.string()), column).dictionary_encode()
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
+    everywhere = all(name in table.column_names for table in tables.values())
+    return Profile(name, codes, encoded.dictionary.to_pylist(), everywhere)
+
+
+def guess(
+    given: Configuration, sources: Mapping[str, Source], folder: Path
+) -> tuple[Configuration, dict[str, str]]:
+    """Fill in what was not given; return a reason for each thing guessed, by its key."""
+    tables = {name: source.table for name, source in sources.items()}
+    names = list(dict.fromkeys(c for table in tables.values() for c in table.column_names))
+    data, reasons = given.data.model_dump(), dict[str, str]()
+    columns = {name: profile(name, tables, data["missing"]) for name in names}
+    if not data["missing"]:
+        found = find_markers(columns.values())
+        if found:
+            data["missing"] = found
+            reasons["missing"] = f"{', '.join(map(repr, found))} look like no value at all"
+            columns = {name: profile(name, tables, found) for name in names}
+    sizes = [len(table) for table in tables.values()]
+    taken = {data["id"], data["file_column"], data["truth"], *data["ignore"]}
+    free = [column for name, column in columns.items() if name not in taken]
+    if data["truth"] is None:
+        truth = next((c for c in free if TRUTH_NAME.match(c.name) and c.levels > 1), None)
+        if truth is not None:
+            data["truth"] = truth.name
+            reasons["truth"] = f"{truth.name!r} by its name; kept to evaluate"
+            free.remove(truth)
+    if data["file_column"] is None and len(tables) == 1:
+        source = next((c for c in free if FILE_NAME.match(c.name) and c.complete
+                       and 1 < c.levels <= MOST_FILES), None)  # fmt: skip
+        if source is not None:
+            data["file_column"] = source.name
+            reasons["file_column"] = f"{source.name!r} by its name and its {source.levels} values"
+            free.remove(source)
+    if data["id"] is None:
+        id_column = find_id(free, sizes)
+        if id_column is not None:
+            data["id"] = id_column.name
+            reasons["id"] = f"{id_column.name!r} is different in every row of a file"
+            free.remove(id_column)
+        else:
+            reasons["id"] = "no column is different in every row; rows are numbered"
+    fields = {name: table.model_dump() for name, table in given.fields.items()}
+    if not fields:
+        for column in free:
+            why = useless(column)
+            if why:
+                data["ignore"] = [*data["ignore"], column.name]
+                reasons[f"ignore.{column.name}"] = f"{column.name!r} {why}"
+            else:
+                fields[column.name] = FieldTable().model_dump()
+                reasons[f"fields.{column.name}"] = describe(column)
+    if not data["blocks"]:
+        compared = [columns[name] for name in fields if name in columns]
+        data["blocks"], reasons["blocks"] = find_blocks(compared)
+    data["files"] = [relative(place, folder) for place in data["files"]]
+    content = given.model_dump() | {"data": data, "fields": fields}
+    return Configuration.model_validate(content), reasons
+
+
+def find_markers(columns: Any) -> list[str]:
+    """Values that look like a mark for no value."""
+    return sorted({v for column in columns for v in column.values if v.strip().lower() in MARKERS})
+
+
+def find_id(columns: list[Profile], sizes: list[int]) -> Profile | None:
+    """The column that tells rows of a file apart, by its name if there are several."""
+    bounds = np.concatenate(([0], np.cumsum(sizes)))
+
+    def unique(column: Profile) -> bool:
+        return column.complete and all(
+            len(np.unique(column.codes[a:b])) == b - a for a, b in pairwise(bounds)
+        )
+
+    found = [column for column in columns if unique(column)]
+    named = [column for column in found if ID_NAME.match(column.name)]
+    return next(iter(named), None)
+
+
+def useless(column: Profile) -> str:
+    """Why a column cannot be compared, if it cannot."""
+    if not column.everywhere:
+        return "is not in every file"
+    if column.present == 0:
+        return "has no values"
+    if column.levels == 1:
+        return "has the same value everywhere"
+    if column.levels == column.present:
+        return "has a different value in every record"
+    return ""
+
+
+def describe(column: Profile) -> str:
+    """What a field looks like."""
+    share = 1 - column.present / len(column.codes)
+    text = f"categorical, {column.levels:,} levels, {share:.1%} missing"
+    if column.levels > column.present / 2:
+        text += "; most values occur once, and a misspelt value counts as a different one"
+    return text
+
+
+def find_blocks(columns: list[Profile]) -> tuple[list[str], str]:
+    """One or two complete columns, known to be stable, that make blocks small enough."""
+    n = len(columns[0].codes) if columns else 0
+    if n < MANY_RECORDS:
+        return [], "none needed for so few records, and none means no link is ruled out"
+    stable = [column for column in columns if STABLE_NAME.search(column.name)]
+    usable = [column for column in stable if column.complete and column.levels <= n / 50]
+
+    def partners(chosen: tuple[Profile, ...]) -> float:
+        sizes = np.bincount(number_rows([c.codes for c in chosen], n)).astype(float)
+        return float((sizes**2).sum() / n)
+
+    for number in (1, 2):
+        found = [(partners(chosen), chosen) for chosen in combinations(usable, number)]
+        small = [each for each in found if each[0] <= MOST_PARTNERS]
+        if small:
+            most, chosen = max(small, key=lambda each: each[0])  # rule out as little as possible
+            names = [column.name for column in chosen]
+            return names, (
+                f"{', '.join(names)}: complete, and probably without errors; a record "
+                f"shares its block with {most:,.0f} others on average. Records that differ here "
+                "are never linked: take a column out if it may be wrong"
+            )
+    return [], "no complete columns make small blocks; without any, no link is ruled out"
+
+
+def relative(place: str, folder: Path) -> str:
+    """A file as link.toml names it: from where that lies."""
+    if ":" in place.partition("=")[2] or re.match(r"[a-z]+:", place):
+        return place
+    name, equals, path = place.rpartition("=") if not Path(place).exists() else ("", "", place)
+    return f"{name}{equals}{os.path.relpath(path, folder)}"
