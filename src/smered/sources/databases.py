@@ -149,7 +149,7 @@ def read_duckdb(place: str, query: str, table: str) -> pa.Table:
                 "SELECT table_schema, table_name FROM information_schema.tables"
             ).fetchall()
             name = identifier(table, listed, "main")
-            return connection.execute(f"SELECT * FROM {name}").to_arrow_table()
+            return connection.sql(f"SELECT * FROM {name}").to_arrow_table()
     except duckdb.Error as error:
         raise DataError(f"cannot read the database: {error}") from None
 

@@ -6,6 +6,7 @@ Every value is read as text, exactly as it stands; an empty one is missing.
 import codecs
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,8 +27,14 @@ MARKS = {  # byte order marks, the longer first
     codecs.BOM_UTF16_BE: "utf-16",
 }
 COMPRESSED = {".gz", ".bz2", ".zst", ".lz4"}
-WESTERN = {"latin_1", "cp1252", "iso8859_15", "cp850", "cp858", "cp437", "mac_roman"}
-COMMON = ("cp125", "iso8859", "koi8", "cp932", "shift_jis", "euc", "cp949", "gb", "big5", "mac")
+LATIN = {  # the letters that names in each encoding use; on a tie the first wins
+    "cp1252": set("äöüßéèêëàâáãåæçñóòôõøíìîïúùûœÿÄÖÜÉÈÊËÀÂÁÃÅÆÇÑÓÒÔÕØÍÌÎÏÚÙÛŒŸ"),
+    "cp1250": set("ąćęłńóśźżáčďéěíňřšťúůýžőűäöüßăâîşţđĄĆĘŁŃÓŚŹŻÁČĎÉĚÍŇŘŠŤÚŮÝŽŐŰÄÖÜĂÂÎŞŢĐ"),
+    "cp1254": set("çğıöşüâîûÇĞİÖŞÜ"),
+}
+LATIN_RUN = 2.5  # bytes beyond ASCII in a row, on average: fewer in Latin text
+OTHER_SCRIPTS = ["cp1251", "cp1253", "cp1255", "cp1256", "cp932", "gb18030", "big5", "cp949"]
+OTHER_SCRIPTS += ["koi8_r", "euc_jp"]
 SAMPLE = 1 << 18  # bytes that show encoding and delimiter
 SAMPLE_ROWS = 200
 BLOCK = 1 << 24  # bytes parsed at once: no row may be longer
@@ -92,10 +99,14 @@ def guess_encoding(sample: bytes) -> str:
     from charset_normalizer import from_bytes
 
     telling = b"\n".join(line for line in sample.splitlines() if not line.isascii())
-    best = from_bytes(telling[:20_000]).best()
-    if best is None or WESTERN & {best.encoding, *best.could_be_from_charset}:
-        return "cp1252"
-    return best.encoding if best.encoding.startswith(COMMON) else "cp1252"
+    runs = re.findall(rb"[\x80-\xff]+", telling)
+    if len(b"".join(runs)) < LATIN_RUN * len(runs):  # single accented letters among plain ones
+        letters = b"".join(runs)
+        return max(
+            LATIN, key=lambda name: sum(c in LATIN[name] for c in letters.decode(name, "replace"))
+        )
+    best = from_bytes(telling[:20_000], cp_isolation=OTHER_SCRIPTS).best()
+    return "cp1252" if best is None else best.encoding
 
 
 def broken_lines(path: Path) -> Iterator[bytes]:
@@ -129,11 +140,13 @@ def parse(path: Path, sample: bytes, whole: bool, encoding: str, delimiter: str 
     lines = text.splitlines(keepends=True)
     lines = lines if whole or len(lines) == 1 else lines[:-1]
     chosen = delimiter or find_delimiter(lines)
-    rows = (row for row in csv.reader(lines, delimiter=chosen) if row)
+    reader = csv.reader(lines, delimiter=chosen)
+    rows = (row for row in reader if row)
     names = check_header(path, next(rows, []))
+    above = reader.line_num
     if whole and next(rows, None) is None:
         raise DataError(f"{path} has a header but no rows; leave it out or fill it")
-    table = parse_table(path, names, encoding, chosen)
+    table = parse_table(path, names, above, encoding, chosen)
     notes = []
     unnamed = [name for name in names if name.startswith("\0")]
     if unnamed:
@@ -176,8 +189,13 @@ def check_header(path: Path, header: list[str]) -> list[str]:
     return [name or f"\0{i}" for i, name in enumerate(names)]
 
 
-def parse_table(path: Path, names: list[str], encoding: str, delimiter: str) -> pa.Table:
-    """Read all rows as text; a row of another length than the header is an error that names it."""
+def parse_table(
+    path: Path, names: list[str], above: int, encoding: str, delimiter: str
+) -> pa.Table:
+    """Read all rows below the first lines as text.
+
+    A row of another length than the header is an error that names it.
+    """
     ragged: list[pa_csv.InvalidRow] = []
 
     def note(row: pa_csv.InvalidRow) -> str:
@@ -190,7 +208,7 @@ def parse_table(path: Path, names: list[str], encoding: str, delimiter: str) -> 
                 file,
                 pa_csv.ReadOptions(
                     column_names=names,
-                    skip_rows_after_names=1,
+                    skip_rows=above,
                     encoding="utf-8" if encoding == "utf-8-sig" else encoding,
                     block_size=BLOCK,
                     use_threads=not one_by_one,
@@ -214,7 +232,9 @@ def parse_table(path: Path, names: list[str], encoding: str, delimiter: str) -> 
         try:
             return read(one_by_one=True)
         except pa.ArrowInvalid:
-            raise ragged_row(path, ragged[0], delimiter) from None
+            if "\n" in ragged[0].text:
+                check_quotes(path, encoding, delimiter)
+            raise ragged_row(path, ragged[0], above, delimiter) from None
     last = table.slice(len(table) - 1).to_pylist() if len(table) else [{}]
     if any("\n" in (value or "") for value in last[0].values()):
         check_quotes(path, encoding, delimiter)
@@ -237,12 +257,12 @@ def check_quotes(path: Path, encoding: str, delimiter: str) -> None:
             ) from None
 
 
-def ragged_row(path: Path, row: pa_csv.InvalidRow, delimiter: str) -> DataError:
+def ragged_row(path: Path, row: pa_csv.InvalidRow, above: int, delimiter: str) -> DataError:
     """Name a row that has too few or too many values."""
     start = row.text if len(row.text) <= 60 else row.text[:57] + "..."
     values = "1 value" if row.actual_columns == 1 else f"{row.actual_columns} values"
     return DataError(
-        f"{path}: row {row.number - 1} has {values} where the header has "
+        f"{path}: row {row.number - above} has {values} where the header has "
         f"{row.expected_columns} columns ({start!r}); quote values that hold a "
         f"{DELIMITERS.get(delimiter, repr(delimiter))}, or say the delimiter with --delimiter"
     )
