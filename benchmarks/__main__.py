@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import speed, store
+from benchmarks import files, speed, store
 from benchmarks.table import Row
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -27,6 +27,8 @@ BENCHMARKS = {
     "growth": speed.growth,
     "memory": speed.memory,
     "store": store.stored_survey,
+    "files": files.plan_of_a_large_file,
+    "metrics": files.metrics_of_many_labels,
     "agreement": speed.agreement,
 }
 

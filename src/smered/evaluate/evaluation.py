@@ -211,7 +211,7 @@ def rates_by_draw(counts: tuple[Floats, Floats, int]) -> dict[str, Floats]:
     truly = max(in_truth, 1)
     return {
         "fnr": 1 - true / truly if in_truth else np.zeros_like(true),
-        "fpr": (linked - true) / truly,
+        "fpr": (linked - true) / truly if in_truth else np.zeros_like(true),
         "precision": np.where(linked > 0, true / np.maximum(linked, 1), 1.0),
         "recall": true / truly if in_truth else np.ones_like(true),
         "f1": 2 * true / np.maximum(linked + in_truth, 1),
