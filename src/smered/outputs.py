@@ -6,13 +6,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
 
 from smered.errors import ConfigError, RunError
 from smered.posterior import Posterior
 from smered.posterior.estimate import Estimate, estimated_sets
 from smered.records import Records
-from smered.store.disk import write_json, write_table, write_whole
+from smered.store.disk import write_csv, write_json, write_table
 from smered.summary import summarise_run
 
 __all__ = ["FORMATS", "entities_table", "linked_table", "neutralised", "write_outputs"]
@@ -59,11 +58,6 @@ def write_outputs(
             written.append(path)
     write_json(folder / "summary.json", summarise_run(posterior, estimate))
     return [*written, folder / "summary.json"]
-
-
-def write_csv(path: Path, table: pa.Table) -> None:
-    """Write a CSV file, whole or not at all."""
-    write_whole(path, lambda sink: pa_csv.write_csv(table, sink))
 
 
 def neutralised(table: pa.Table) -> pa.Table:

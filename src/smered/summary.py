@@ -32,7 +32,7 @@ def summarise_run(posterior: Posterior, estimate: Estimate) -> dict[str, Any]:
         "entities": numbers(posterior.entities()),
         "overlap": [
             {"files": list(pattern)} | numbers(count)
-            for pattern, count in posterior.overlap().items()
+            for pattern, count in sorted(posterior.overlap().items(), key=lambda each: len(each[0]))
         ],
         "cluster_sizes": [
             {"records": size} | numbers(count) for size, count in posterior.cluster_sizes().items()
@@ -105,7 +105,8 @@ def show(
     """A table of posteriors."""
     if not rows:
         return
-    table = Table(what, "mean", "95% interval", title=title, title_justify="left")
+    console.print(f"\n{title}:")
+    table = Table(what, "mean", "95% interval")
     for column in table.columns[1:]:
         column.justify = "right"
     for name, row, style in rows:

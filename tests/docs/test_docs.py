@@ -1,14 +1,19 @@
 """Code in the documentation runs."""
 
+import os
 import re
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 
 import smered
 from smered import run as run_module
+from smered.config import load_config
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,14 +28,45 @@ def execute(code, names):
         exec(compile(code, "documentation", "exec"), names)
 
 
-def test_tutorial(tmp_path, monkeypatch, capsys):
+def shell(page, folder):
+    """Run the shell commands of a page, one block after the other; return what they printed."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    printed = ""
+    for commands in blocks(page, "sh"):
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", commands], cwd=folder, text=True, check=False,
+            env=os.environ | {"PATH": path}, capture_output=True,
+        )  # fmt: skip
+        assert done.returncode == 0, (commands, done.stderr)
+        printed += done.stdout
+    return printed
+
+
+def test_tutorial(tmp_path):
+    printed = shell("docs/tutorial.md", tmp_path)
+    linked = pq.read_table(tmp_path / "people" / "linkage" / "linked.parquet")
+    assert len(linked) == 530
+    for text in ("Entities by the files that hold them", "matching set", "FNR", "530 records"):
+        assert text in printed, text
+    assert (tmp_path / "people" / "figures" / "confusion.png").exists()
+
+
+def test_the_example_of_link_toml_is_valid(tmp_path):
+    (text,) = blocks("docs/command-line.md", "toml")
+    (tmp_path / "link.toml").write_text(text)
+    found = load_config(tmp_path / "link.toml")
+    assert found.fields["place"].columns == ["state", "office"]
+    assert found.data.duplicates == {"1982": False}
+
+
+def test_python(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = {}
-    for code in blocks("docs/tutorial.md", "python"):
+    for code in blocks("docs/python.md", "python"):
         execute(code, names)
     assert len(names["linked"]) == len(names["data"].truth)
     assert names["posterior"].draws == 600
-    assert sorted(path.suffix for path in tmp_path.iterdir() if path.is_file()) == [".png"] * 4
+    assert sorted(path.suffix for path in tmp_path.iterdir() if path.is_file()) == [".png"] * 6
     found = names["links"](names["estimate"].entity, names["data"].truth)
     assert found.f1 > 0.9
     assert "95% interval" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Commands that sample: link, resume, extend, demo."""
+"""Commands that make runs: link, resume, extend, and what to try them on: example, demo."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ __all__ = ["Outputs", "check_loss", "register"]
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the program."""
-    for command in (link, resume, extend, demo):
+    for command in (link, resume, extend, example, demo):
         app.command()(command)
 
 
@@ -173,6 +173,23 @@ def extend(
 
     outputs = Outputs(loss, format, min_probability, raw_csv)
     continue_run(run, more, draws, threads, json, quiet, outputs)
+
+
+def example(
+    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where to write them.")] = Path(
+        "."
+    ),
+) -> None:
+    """Write three small CSV files to try the program on.
+
+    [bold]Example[/bold]
+
+    smered example people
+    """
+    from smered.example import write_example
+
+    for path in write_example(folder):
+        typer.echo(path)
 
 
 def demo(

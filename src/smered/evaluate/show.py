@@ -29,10 +29,8 @@ def print_evaluation(found: Evaluation, console: Console) -> None:
     if found.entities is not None:
         console.print(f"Entities: {found.entities}, in truth {found.true_entities:,}")
     if len(found.overlap) > 1:
-        table = Table(
-            "files", "in truth", "mean", "95% interval", "relative error",
-            title="Entities by the files that hold them", title_justify="left",
-        )  # fmt: skip
+        console.print("\nEntities by the files that hold them:")
+        table = Table("files", "in truth", "mean", "95% interval", "relative error")
         right(table)
         for row in found.overlap:
             error = row.relative_error
@@ -42,7 +40,9 @@ def print_evaluation(found: Evaluation, console: Console) -> None:
                 "" if error is None else f"{error:+.1%}",
             )  # fmt: skip
         console.print(table)
+        console.print("\nRecords by the files of their entity:")
         console.print(confusion_table(found))
+    console.print("\nAre the probabilities right?")
     console.print(reliability_table(found))
     console.print(
         f"Calibration error {found.reliability.error:.4f}; {found.never_linked:,} true pairs are "
@@ -78,8 +78,7 @@ def links_table(found: Evaluation) -> Table:
 def confusion_table(found: Evaluation) -> Table:
     """Records by estimated pattern (rows) and true pattern (columns)."""
     names = [escape(" + ".join(pattern)) for pattern in found.confusion.patterns]
-    table = Table("estimated \\ true", *names, "sum", title="Records by the files of their entity",
-                  title_justify="left")  # fmt: skip
+    table = Table("estimated \\ true", *names, "sum")
     right(table)
     rows = zip(names, found.confusion.records, found.confusion.row_sums, strict=True)
     for name, counts, total in rows:
@@ -89,8 +88,7 @@ def confusion_table(found: Evaluation) -> Table:
 
 def reliability_table(found: Evaluation) -> Table:
     """Pairs by match probability."""
-    table = Table("match probability", "pairs", "mean probability", "match in truth",
-                  title="Are the probabilities right?", title_justify="left")  # fmt: skip
+    table = Table("match probability", "pairs", "mean probability", "match in truth")
     right(table)
     r = found.reliability
     rows = zip(r.edges[:-1], r.edges[1:], r.pairs, r.predicted, r.observed, strict=True)

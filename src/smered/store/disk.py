@@ -11,13 +11,14 @@ from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from smered.errors import RunError
 
-__all__ = ["as_numpy", "read_json", "read_table", "write_json", "write_table", "write_text"]
-__all__ += ["write_whole"]
+__all__ = ["as_numpy", "read_json", "read_table", "write_csv", "write_json", "write_table"]
+__all__ += ["write_text"]
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
@@ -62,6 +63,11 @@ def write_table(path: Path, table: pa.Table) -> dict[str, Any]:
     write_whole(path, lambda sink: pq.write_table(table, sink, compression="zstd"))
     content = path.read_bytes()
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def write_csv(path: Path, table: pa.Table) -> None:
+    """Write a CSV file."""
+    write_whole(path, lambda sink: pa_csv.write_csv(table, sink))
 
 
 def write_text(path: Path, text: str) -> None:
