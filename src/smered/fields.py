@@ -16,6 +16,7 @@ from smered.records import Records, number_rows
 
 __all__ = ["Categorical", "CodedField", "Field", "Joint"]
 
+LARGEST = 1e12  # of a hyperparameter: beyond, the numbers of a sweep lose their digits
 DEFAULT_A, DEFAULT_B, DEFAULT_MU = 5.0, 10.0, 1.0  # the paper's
 
 
@@ -97,6 +98,7 @@ class Joint:
     """
 
     columns: tuple[str, ...]
+    label: str | None = None
     a: float = DEFAULT_A
     b: float | None = None
     mu: float | Mapping[str, float] = DEFAULT_MU
@@ -104,20 +106,22 @@ class Joint:
     def __init__(
         self,
         *columns: str,
+        name: str | None = None,
         a: float = DEFAULT_A,
         b: float | None = None,
         mu: float | Mapping[str, float] = DEFAULT_MU,
     ) -> None:
-        for name, value in {"columns": columns, "a": a, "b": b, "mu": mu}.items():
-            object.__setattr__(self, name, value)
+        given = {"columns": columns, "label": name, "a": a, "b": b, "mu": mu}
+        for key, value in given.items():
+            object.__setattr__(self, key, value)
         if len(set(columns)) < 2 or len(set(columns)) < len(columns):
             raise ConfigError(f"Joint needs two or more different columns, not {columns}")
         check_rates(self.name, self.a, self.b)
 
     @property
     def name(self) -> str:
-        """The columns' names, joined."""
-        return " | ".join(self.columns)
+        """The name given, or the columns' names, joined."""
+        return self.label or " | ".join(self.columns)
 
     def code(self, records: Records) -> CodedField:
         """Code each combination of values that occurs as one level."""
@@ -136,10 +140,13 @@ class Joint:
 
 def check_rates(name: str, a: float, b: float | None) -> None:
     """Refuse hyperparameters of the distortion rate that define no distribution."""
-    if not (a > 0 and math.isfinite(a)):
-        raise ConfigError(f"field {name!r}: a = {a} must be a positive number")
-    if b is not None and not b > 0:
-        raise ConfigError(f"field {name!r}: b = {b} must be positive; math.inf forbids distortion")
+    if not 0 < a <= LARGEST:
+        raise ConfigError(f"field {name!r}: a = {a} must be a positive number up to {LARGEST:g}")
+    if b is not None and not (0 < b <= LARGEST or b == math.inf):
+        raise ConfigError(
+            f"field {name!r}: b = {b} must be a positive number up to {LARGEST:g}, or infinite, "
+            "which forbids distortion"
+        )
 
 
 def finish_field(
@@ -154,10 +161,12 @@ def finish_field(
         mu = np.array([given.get(level, DEFAULT_MU) for level in levels.to_pylist()], np.float64)
     else:
         mu = np.full(len(levels), field.mu, np.float64)
-    impossible = np.flatnonzero(~(np.isfinite(mu) & (mu > 0)))
+    impossible = np.flatnonzero(~((mu > 0) & (mu <= LARGEST)))
     if len(impossible):
         bad = levels[int(impossible[0])].as_py()
-        raise ConfigError(f"field {field.name!r}: mu of level {bad!r} must be a positive number")
+        raise ConfigError(
+            f"field {field.name!r}: mu of level {bad!r} must be a positive number up to {LARGEST:g}"
+        )
     if len(levels) == 0:
         warnings.warn(f"field {field.name!r} is missing in every record", DataWarning, stacklevel=6)
         levels, mu = pa.array(["(none)"]), np.ones(1)

@@ -1,10 +1,9 @@
 """A first link.toml from a look at the data: what it guesses, and why."""
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,9 @@ import pyarrow.compute as pc
 
 from smered.config import Configuration, FieldTable
 from smered.layout import Int32s
-from smered.records import number_rows, plain
-from smered.sources import Source
+from smered.records import as_text, number_rows, ordinary, plain
+from smered.sources import Source, to_folder
+from smered.sources.places import is_address, parse_address
 
 __all__ = ["guess"]
 
@@ -64,7 +64,7 @@ def profile(name: str, tables: Mapping[str, pa.Table], missing: list[str]) -> Pr
     parts = []
     for table in tables.values():
         if name in table.column_names:
-            parts += plain(table.column(name)).cast(pa.string()).chunks
+            parts += as_text(plain(ordinary(table.column(name)))).chunks
         else:
             parts.append(pa.nulls(len(table), pa.string()))
     column = pa.chunked_array(parts, pa.string()).combine_chunks()
@@ -89,7 +89,6 @@ def guess(
             data["missing"] = found
             reasons["missing"] = f"{', '.join(map(repr, found))} look like no value at all"
             columns = {name: profile(name, tables, found) for name in names}
-    sizes = [len(table) for table in tables.values()]
     taken = {data["id"], data["file_column"], data["truth"], *data["ignore"]}
     free = [column for name, column in columns.items() if name not in taken]
     if data["truth"] is None:
@@ -106,7 +105,11 @@ def guess(
             reasons["file_column"] = f"{source.name!r} by its name and its {source.levels} values"
             free.remove(source)
     if data["id"] is None:
-        id_column = find_id(free, sizes)
+        sizes = [len(table) for table in tables.values()]
+        group = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+        if data["file_column"] in columns:
+            group = columns[data["file_column"]].codes
+        id_column = find_id(free, group)
         if id_column is not None:
             data["id"] = id_column.name
             reasons["id"] = f"{id_column.name!r} is different in every row of a file"
@@ -126,7 +129,9 @@ def guess(
     if not data["blocks"]:
         compared = [columns[name] for name in fields if name in columns]
         data["blocks"], reasons["blocks"] = find_blocks(compared)
-    data["files"] = [relative(place, folder) for place in data["files"]]
+    data["files"] = [to_folder(place, folder) for place in data["files"]]
+    if any(parse_address(place).secrets for place in given.data.files if is_address(place)):
+        reasons["files"] = "the password is left out; give it in PGPASSWORD or ~/.pgpass"
     content = given.model_dump() | {"data": data, "fields": fields}
     return Configuration.model_validate(content), reasons
 
@@ -136,18 +141,14 @@ def find_markers(columns: Any) -> list[str]:
     return sorted({v for column in columns for v in column.values if v.strip().lower() in MARKERS})
 
 
-def find_id(columns: list[Profile], sizes: list[int]) -> Profile | None:
-    """The column that tells rows of a file apart, by its name if there are several."""
-    bounds = np.concatenate(([0], np.cumsum(sizes)))
-
-    def unique(column: Profile) -> bool:
-        return column.complete and all(
-            len(np.unique(column.codes[a:b])) == b - a for a, b in pairwise(bounds)
-        )
-
-    found = [column for column in columns if unique(column)]
-    named = [column for column in found if ID_NAME.match(column.name)]
-    return next(iter(named), None)
+def find_id(columns: list[Profile], file: Int32s) -> Profile | None:
+    """The column, called like an id, that tells the rows of a file apart."""
+    for column in columns:
+        if ID_NAME.match(column.name) and column.complete:
+            pairs = number_rows([column.codes, file], len(file))
+            if len(np.unique(pairs)) == len(file):
+                return column
+    return None
 
 
 def useless(column: Profile) -> str:
@@ -196,11 +197,3 @@ def find_blocks(columns: list[Profile]) -> tuple[list[str], str]:
                 "are never linked: take a column out if it may be wrong"
             )
     return [], "no complete columns make small blocks; without any, no link is ruled out"
-
-
-def relative(place: str, folder: Path) -> str:
-    """A file as link.toml names it: from where that lies."""
-    if ":" in place.partition("=")[2] or re.match(r"[a-z]+:", place):
-        return place
-    name, equals, path = place.rpartition("=") if not Path(place).exists() else ("", "", place)
-    return f"{name}{equals}{os.path.relpath(path, folder)}"

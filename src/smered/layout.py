@@ -11,14 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["Bools", "Clusters", "Floats", "Int32s", "Int64s", "Layout", "Parameters"]
-__all__ += ["BlockPrior", "Scratch", "Statistics"]
+__all__ += ["BlockPrior", "Scratch", "Statistics", "Uint8s", "Uint32s"]
 
 Bools: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
 Int32s: TypeAlias = NDArray[np.int32]
 Int64s: TypeAlias = NDArray[np.int64]
+Uint8s: TypeAlias = NDArray[np.uint8]
+Uint32s: TypeAlias = NDArray[np.uint32]
 
 UNLIMITED = -1  # BlockPrior.free of a prior that does not count labels
+LEAST_WEIGHT = 0.01  # of a candidate, where the greatest is 1
+TOP_GRADE = 255
+GRADE_WEIGHT = LEAST_WEIGHT ** (1 - np.arange(TOP_GRADE + 1) / TOP_GRADE)  # from least to 1
 COIN_SIDES = 2048  # Layout.uniform_share is a share of this
 
 
@@ -36,6 +41,9 @@ class Layout(NamedTuple):
     rate_row: Int32s  # (k,) row of each file in the table of distortion rates
     candidate_start: Int64s  # (n + 1,) where each record's candidates begin
     candidates: Int32s  # records worth proposing with a record
+    grade: Uint8s  # of each candidate: how often it is proposed, as GRADE_WEIGHT[grade]
+    cut: Uint32s  # (n,) alias table of the choice of a record within its block
+    alias: Int32s  # (n,)
     proposals: Floats  # (B,) expected proposals per sweep
     uniform_share: int  # of COIN_SIDES, how often a pair is uniform rather than informed
 
@@ -74,6 +82,7 @@ class Scratch(NamedTuple):
     seen: Int32s  # (largest cluster,) distinct levels of the cluster being weighed
     tally: Floats  # (T,) zero between uses
     true: Int32s  # (p,) true values of the cluster being drawn
+    lone: Int32s  # (p,) the one value that the cluster shows, -1 if it shows none or several
     mark: Int64s  # (k,) stamp of the last merge that met a file
     stamp: Int64s  # (1,)
 
@@ -81,8 +90,9 @@ class Scratch(NamedTuple):
 class Statistics(NamedTuple):
     """What a sweep leaves behind; integers, so that their sum does not depend on the order."""
 
-    level_counts: Int64s  # (T,) true values plus distorted values at each level
-    distorted: Int64s  # (R, p)
+    level_counts: Int64s  # (T,) true values, distorted values, and values alone in a cluster
+    distorted: Int64s  # (R, p) distorted values among the telling ones
+    telling: Int64s  # (R, p) values that are not the only ones of their cluster and field
     moves: Int64s  # (6,) merges, splits and transfers: proposed and accepted, in turn
     block_entities: Int64s  # (B,) shared between threads
     block_log_weight: Floats  # (B,) shared between threads

@@ -9,10 +9,12 @@ import numpy as np
 
 from smered.errors import ConfigError
 from smered.fields import Categorical, CodedField, Field
-from smered.layout import COIN_SIDES, Bools, Floats, Int32s, Int64s, Layout
+from smered.layout import Bools, Floats, Int32s, Int64s, Layout
 from smered.pairs import Arranged, InformedPairs, PairChoice
 from smered.priors import Prior, UniformLabels
-from smered.records import Records, suggest
+from smered.records import Records
+from smered.suggest import suggest
+from smered.tuning import even_grades, with_grades
 
 __all__ = ["Distortion", "Duplicates", "Model"]
 
@@ -146,11 +148,8 @@ class Model:
             values, self.exact, block_start, cell, cell_start, self.single[cell_file]
         )
         tables = self.pairs.tables(arranged)
-        weight = tables.block_weight
-        per_sweep = PROPOSALS_PER_RECORD * n if proposals is None else proposals
-        expected = weight * (per_sweep / weight.sum()) if weight.any() else weight
         by_file = self.distortion == "file"
-        return Layout(
+        layout = Layout(
             values=values,
             field_start=self.field_start,
             exact=self.exact,
@@ -162,9 +161,20 @@ class Model:
             rate_row=np.arange(files, dtype=np.int32) if by_file else np.zeros(files, np.int32),
             candidate_start=tables.candidate_start,
             candidates=tables.candidates,
-            proposals=expected,
-            uniform_share=round(tables.uniform_share * COIN_SIDES),
+            grade=np.empty(0, np.uint8),
+            cut=np.empty(0, np.uint32),
+            alias=np.empty(0, np.int32),
+            proposals=np.empty(0),
+            uniform_share=0,
         )
+        per_sweep = PROPOSALS_PER_RECORD * n if proposals is None else proposals
+        grade = even_grades(tables.candidate_start) if tables.grade is None else tables.grade
+        uniform = tables.uniform_share * per_sweep
+        layout = with_grades(layout, grade, per_sweep - uniform, uniform)
+        if tables.block_weight is None or not tables.block_weight.any():
+            return layout
+        expected = tables.block_weight * (per_sweep / tables.block_weight.sum())
+        return layout._replace(proposals=expected)
 
     def with_pairs(self, pairs: PairChoice) -> "Model":
         """The same model with another choice of pairs."""

@@ -9,8 +9,9 @@ import pyarrow.compute as pc
 
 from smered.errors import ConfigError, RunError
 from smered.posterior import Posterior
+from smered.posterior.canonical import free_name
 from smered.posterior.estimate import Estimate, estimated_sets
-from smered.records import Records
+from smered.records import Records, as_text
 from smered.store.disk import write_csv, write_json, write_table
 from smered.summary import summarise_run
 
@@ -49,15 +50,32 @@ def write_outputs(
     }
     written = []
     for name, table in tables.items():
-        for kind in formats:
+        for kind in FORMATS:
             path = folder / f"{name}.{kind}"
+            if kind not in formats:
+                path.unlink(missing_ok=True)  # of an earlier estimate
+                continue
             if kind == "csv":
-                write_csv(path, table if raw else neutralised(table))
+                flat = flattened(table)
+                write_csv(path, flat if raw else neutralised(flat))
             else:
                 write_table(path, table)
             written.append(path)
     write_json(folder / "summary.json", summarise_run(posterior, estimate))
     return [*written, folder / "summary.json"]
+
+
+def flattened(table: pa.Table) -> pa.Table:
+    """The table with text in place of what CSV cannot hold: lists, structs, bytes, dictionaries."""
+    for i, field in enumerate(table.schema):
+        if pa.types.is_nested(field.type) or pa.types.is_dictionary(field.type) or is_bytes(field):
+            table = table.set_column(i, field.name, as_text(table.column(i)))
+    return table
+
+
+def is_bytes(field: pa.Field) -> bool:
+    """Whether a column holds bytes."""
+    return pa.types.is_binary(field.type) or pa.types.is_fixed_size_binary(field.type)
 
 
 def neutralised(table: pa.Table) -> pa.Table:
@@ -104,8 +122,9 @@ def linked_table(posterior: Posterior, estimate: Estimate) -> pa.Table:
     for number, (names, probability) in enumerate(alternatives(posterior, estimate), 1):
         columns[f"alternative_{number}"] = names
         columns[f"alternative_{number}_probability"] = probability
-    for name, values in input_columns(records).items():
-        columns[name if name not in columns else f"input_{name}"] = values
+    inputs = input_columns(records)
+    for name, values in inputs.items():
+        columns[free_name(name, {*columns, *inputs} - {name} | set(columns))] = values
     return pa.table(columns)
 
 
@@ -123,13 +142,14 @@ def input_columns(records: Records) -> dict[str, pa.ChunkedArray]:
     joined = {}
     for name in dict.fromkeys(name for table in tables for name in table.column_names):
         types = {t.schema.field(name).type for t in tables if name in t.column_names}
-        kind = types.pop() if len(types) == 1 else pa.string()
+        kind = types.pop() if len(types) == 1 else None
         parts = [
-            t.column(name).cast(kind) if name in t.column_names else pa.nulls(len(t), kind)
-            for t in tables
-        ]
+            pa.nulls(len(table), kind or pa.string()) if name not in table.column_names
+            else table.column(name) if kind else as_text(table.column(name))
+            for table in tables
+        ]  # fmt: skip
         chunks = [c for part in parts for c in getattr(part, "chunks", [part])]
-        joined[name] = pa.chunked_array(chunks, kind)
+        joined[name] = pa.chunked_array(chunks, kind or pa.string())
     return joined
 
 
@@ -171,6 +191,6 @@ def entities_table(posterior: Posterior, estimate: Estimate) -> pa.Table:
     for record, entity in enumerate(estimate.entity.tolist()):
         members[entity].append(names[record])
         held[entity][files[records.file[record]]] = None
-    at = table.column_names.index("records") + 1
+    at = 3  # after entity_id, probability and records
     table = table.add_column(at, "members", pa.array([" + ".join(m) for m in members]))
     return table.add_column(at, "files", pa.array([", ".join(h) for h in held]))

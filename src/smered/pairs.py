@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from smered.errors import ConfigError
-from smered.layout import COIN_SIDES, Bools, Floats, Int32s, Int64s
+from smered.layout import COIN_SIDES, Bools, Floats, Int32s, Int64s, Uint8s
 
 __all__ = ["Arranged", "InformedPairs", "PairChoice", "PairTables", "UniformPairs"]
 
@@ -38,12 +38,13 @@ class Arranged(NamedTuple):
 
 @dataclass(frozen=True)
 class PairTables:
-    """Candidate lists in compressed form, and the weight of each block."""
+    """Candidate lists in compressed form; proposals by block, if not by candidates."""
 
     candidate_start: Int64s  # (n + 1,)
     candidates: Int32s
-    block_weight: Floats  # (B,) relative number of proposals
     uniform_share: float
+    block_weight: Floats | None = None  # (B,) relative number of proposals
+    grade: Uint8s | None = None  # of each candidate; even if not given
 
 
 class PairChoice(Protocol):
@@ -113,11 +114,9 @@ class InformedPairs:
             if (counts == self.candidates).all():
                 break
         filled = np.arange(self.candidates) < counts[:, None]
-        linkable = records.partners() > 0
         return PairTables(
             candidate_start=np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
             candidates=lists[filled],
-            block_weight=np.add.reduceat(linkable, block_start[:-1], dtype=np.float64),
             uniform_share=self.uniform_share,
         )
 

@@ -9,7 +9,8 @@ from rich.table import Table
 
 from smered.errors import DataError
 from smered.posterior import Posterior
-from smered.records import Records, suggest
+from smered.records import Records
+from smered.suggest import suggest
 
 __all__ = ["find_record", "matching_sets", "print_matching_sets"]
 

@@ -5,7 +5,7 @@ to Arrow, to clean values, to integer codes. Everything a user can get wrong in 
 here, and nowhere later.
 """
 
-import difflib
+import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 
 from smered.errors import DataError, DataWarning
 from smered.layout import Int32s, Int64s
+from smered.suggest import suggest
 
-__all__ = ["Column", "Records"]
+__all__ = ["Column", "Records", "as_text", "number_rows", "ordinary", "plain"]
 
 ONE_FILE = "records"  # the file's name when a single frame is given without a file column
 
@@ -116,24 +117,15 @@ class Records:
         )
 
 
-def suggest(name: str, choices: Sequence[str]) -> str:
-    """Say which choice the user probably meant, or list them all."""
-    close = difflib.get_close_matches(name, choices, n=1)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return "there are: " + ", ".join(map(repr, choices))
-
-
 def read_tables(frames: Any, file_column: str | None) -> dict[str, pa.Table]:
     """Turn what the user gave into Arrow tables, one per file."""
-    if isinstance(frames, Mapping):
-        if file_column is not None:
+    named = frames if isinstance(frames, Mapping) else {ONE_FILE: frames}
+    tables = {str(name): to_arrow(frame, str(name)) for name, frame in named.items()}
+    if file_column is not None:
+        if len(tables) != 1:
             raise DataError("give either one frame per file or a file column, not both")
-        tables = {str(name): to_arrow(frame, str(name)) for name, frame in frames.items()}
-    elif file_column is None:
-        tables = {ONE_FILE: to_arrow(frames, ONE_FILE)}
-    else:
-        tables = split_files(to_arrow(frames, ONE_FILE), file_column)
+        ((name, table),) = tables.items()
+        tables = split_files(name, table, file_column)
     if not tables:
         raise DataError("no files given; pass at least one table")
     for name, table in tables.items():
@@ -160,17 +152,54 @@ def to_arrow(frame: Any, name: str) -> pa.Table:
         ) from None
     if isinstance(wrapped, nw.LazyFrame):
         wrapped = wrapped.collect("pyarrow")
-    return wrapped.to_arrow()
+    table = wrapped.to_arrow()
+    for i, column in enumerate(table.schema):
+        table = table.set_column(i, column.name, ordinary(table.column(i)))
+    return table
 
 
-def split_files(table: pa.Table, file_column: str) -> dict[str, pa.Table]:
+def ordinary(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of a type that every file format holds: no views, extensions or half floats."""
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        column, kind = column.cast(kind.storage_type), kind.storage_type
+    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
+        return column.cast(pa.string())
+    if pa.types.is_binary_view(kind) or pa.types.is_large_binary(kind):
+        return column.cast(pa.binary())
+    if pa.types.is_float16(kind):
+        return column.cast(pa.float32())
+    if pa.types.is_interval(kind) or pa.types.is_duration(kind):
+        return column.cast(pa.int64()) if pa.types.is_duration(kind) else as_text(column)
+    return column
+
+
+def as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Any column as text: lists and structs as JSON, bytes that are no text in hexadecimal."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowException:
+        values = [None if v is None else written(v) for v in column.to_pylist()]
+        return pa.chunked_array([pa.array(values, pa.string())])
+
+
+def written(value: object) -> str:
+    """A value that Arrow does not cast to text."""
+    if isinstance(value, bytes):
+        return value.hex()
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def split_files(name: str, table: pa.Table, file_column: str) -> dict[str, pa.Table]:
     """Cut one table into files by a column, in order of first appearance."""
-    check_columns(ONE_FILE, table, [file_column])
+    check_columns(name, table, [file_column])
     column = plain(table.column(file_column)).cast(pa.string())
     if column.null_count:
         row = pc.index(pc.is_null(column), True).as_py() + 1
         raise DataError(f"file column {file_column!r} has no value in row {row}; fill it")
-    return {name: table.filter(pc.equal(column, name)) for name in pc.unique(column).to_pylist()}
+    return {file: table.filter(pc.equal(column, file)) for file in pc.unique(column).to_pylist()}
 
 
 def check_columns(file: str, table: pa.Table, needed: Sequence[str]) -> None:
@@ -227,6 +256,7 @@ def code_column(name: str, parts: Mapping[str, pa.ChunkedArray], missing: Sequen
         encoded = joined.combine_chunks().dictionary_encode()
         levels = encoded.dictionary
         order = pc.array_sort_indices(levels).to_numpy()
+        levels.slice(0, 1000).cast(pa.string())  # levels are named in what users get
     except pa.ArrowException:
         raise DataError(
             f"column {name!r} has type {target}, which cannot be coded as levels; "

@@ -1,5 +1,6 @@
 """From tables to a posterior: link, sample, resume, extend."""
 
+import dataclasses
 import os
 import threading
 import time
@@ -7,7 +8,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +77,13 @@ def sample(
     out: str | os.PathLike[str] | None = None,
     observe: Observer | None = None,
     provenance: Mapping[str, Any] | None = None,
+    replace: bool = False,
     **settings: Any,
 ) -> Posterior:
     """Sample the posterior of a model, in memory or into the run folder `out`.
 
-    `provenance` is kept in the folder's run.json: where the data came from, for example.
+    `provenance` is kept in the folder's run.json: where the data came from, for example. `replace`
+    removes a run that the folder holds.
     """
     known = Settings.__dataclass_fields__
     for name in settings:
@@ -93,7 +95,9 @@ def sample(
     if out is None:
         run = MemoryRun(model, settled, every)
     else:
-        run = RunFolder.create(Path(out), model, settled, every, provenance)
+        run = RunFolder.create(
+            Path(out), model, settled, every, provenance=provenance, replace=replace
+        )
     return carry_out(run, model, settled, observe)
 
 
@@ -102,7 +106,7 @@ def resume(
 ) -> Posterior:
     """Go on with an interrupted run; it ends with the bytes of one that never stopped."""
     run = RunFolder.open(Path(out))
-    settled = replace(run.settings, threads=threads or os.cpu_count() or 1)
+    settled = dataclasses.replace(run.settings, threads=threads or os.cpu_count() or 1)
     return carry_out(run, run.model(), settled, observe)
 
 

@@ -10,13 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from smered.errors import ConfigError
+from smered.errors import ConfigError, RunError
 from smered.execute.serial import Serial
-from smered.layout import BlockPrior, Int64s, Statistics
+from smered.layout import COIN_SIDES, BlockPrior, Int64s, Layout, Statistics
 from smered.model import Model
 from smered.state import LEAST_BETA, LEAST_THETA, ChainState, generator, start_state, tabulate
+from smered.tuning import grade_candidates, with_grades
 
 __all__ = ["Settings", "Step", "run_chain"]
+
+TUNED_PROPOSALS_PER_RECORD = 1.0
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,11 @@ def run_chain(
         tables = tabulate(state.theta, state.beta, model)
         keep_counts(state, execute.latent(state, tables, settings.seed, chain))
 
+    if len(state.grade):
+        execute.use(tuned(model, settings, execute.layout, state))
     while state.sweep < settings.sweeps:
+        if 0 < settings.burn_in == state.sweep and len(execute.layout.candidates):
+            tune(state, model, settings, chain, execute)
         state.sweep += 1
         rng = generator(settings.seed, chain, state.sweep)
         draw_parameters(state, model, rng)
@@ -99,9 +106,32 @@ def run_chain(
         yield Step(chain, draw, state, statistics.moves, density)
 
 
+def tune(state: ChainState, model: Model, settings: Settings, chain: int, execute: Serial) -> None:
+    """Settle how often each candidate is proposed, from here to the end of the chain."""
+    tables = tabulate(state.theta, state.beta, model)
+    prior = condition_prior(state, model, generator(settings.seed, chain, state.sweep))
+    state.grade = grade_candidates(execute.evenness(state, tables, prior))
+    execute.use(tuned(model, settings, execute.layout, state))
+
+
+def tuned(model: Model, settings: Settings, layout: Layout, state: ChainState) -> Layout:
+    """The layout with the grades of a chain: fewer proposals, where they are worth making.
+
+    Uniform proposals, which find what no list holds, stay as many as before.
+    """
+    if len(state.grade) != len(layout.candidates):
+        raise RunError("the checkpoint is damaged: it grades other candidates than there are")
+    informed = TUNED_PROPOSALS_PER_RECORD * len(state.entity)
+    uniform = float(layout.proposals.sum()) * layout.uniform_share / COIN_SIDES
+    if settings.proposals is not None:
+        informed = settings.proposals - uniform
+    return with_grades(layout, state.grade, informed, uniform)
+
+
 def keep_counts(state: ChainState, statistics: Statistics) -> None:
     """Take over the counts of true values and distortions."""
-    state.level_counts, state.distorted = statistics.level_counts, statistics.distorted
+    state.level_counts = statistics.level_counts
+    state.distorted, state.telling = statistics.distorted, statistics.telling
 
 
 def draw_parameters(state: ChainState, model: Model, rng: np.random.Generator) -> None:
@@ -111,7 +141,7 @@ def draw_parameters(state: ChainState, model: Model, rng: np.random.Generator) -
     state.theta = weights / np.repeat(totals, np.diff(model.field_start))
     a = np.array([part.a for part in model.coded])
     b = np.array([1.0 if part.exact else part.b for part in model.coded])
-    drawn = rng.beta(a + state.distorted, b + model.observed - state.distorted)
+    drawn = rng.beta(a + state.distorted, b + state.telling - state.distorted)
     state.beta = np.where(model.exact, 0.0, drawn)
     state.hyperparameters = model.prior.update(
         state.hyperparameters, state.entities, len(state.entity), rng

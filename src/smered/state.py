@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from smered.layout import Floats, Int32s, Int64s, Layout, Parameters
+from smered.layout import Floats, Int32s, Int64s, Layout, Parameters, Uint8s
 from smered.model import Model
 from smered.records import number_rows
 
@@ -27,6 +27,8 @@ class ChainState:
     hyperparameters: Floats  # of the prior on the linkage
     level_counts: Int64s  # (T,)
     distorted: Int64s  # (R, p)
+    telling: Int64s  # (R, p)
+    grade: Uint8s  # of each candidate, set at the end of the burn-in; empty before
 
 
 def generator(seed: int, chain: int, sweep: int) -> np.random.Generator:
@@ -76,6 +78,8 @@ def start_state(model: Model, layout: Layout, chain: int, seed: int) -> ChainSta
         hyperparameters=model.prior.start(len(entity)),
         level_counts=np.zeros(len(weights), np.int64),
         distorted=np.zeros((model.rate_rows, len(model.coded)), np.int64),
+        telling=np.zeros((model.rate_rows, len(model.coded)), np.int64),
+        grade=np.empty(0, np.uint8),
     )
 
 
@@ -122,7 +126,8 @@ def check_state(state: ChainState, model: Model, layout: Layout) -> None:
         assert len(np.unique(pairs[0])) == pairs.shape[1], "an exact field differs in a cluster"
     starts = model.field_start[:-1]
     assert np.allclose(np.add.reduceat(state.theta, starts), 1.0), "theta does not sum to 1"
-    assert (state.distorted <= model.observed).all(), "more distorted values than values"
+    assert (state.distorted <= state.telling).all(), "more distorted values than telling ones"
+    assert (state.telling <= model.observed).all(), "more telling values than values"
     free = ~model.exact
     counted = np.add.reduceat(state.level_counts, starts)[free] - state.distorted.sum(axis=0)[free]
     assert (counted <= state.entities).all(), "more true values than entities"

@@ -48,6 +48,7 @@ def summarise_run(posterior: Posterior, estimate: Estimate) -> dict[str, Any]:
             name: numbers(summarise(draws)) for name, draws in posterior.hyperparameters.items()
         },
         "estimate": {
+            "loss": estimate.loss,
             "entities": len(estimate),
             "linked_records": int((estimate.sizes[estimate.entity] > 1).sum()),
             "certain_entities": int((estimate.probability >= 0.95).sum()),

@@ -1,5 +1,6 @@
 """The program as tests run it: in this process, or as a process of its own."""
 
+import contextvars
 import subprocess
 import sys
 import warnings
@@ -26,7 +27,7 @@ def run(capsys, monkeypatch, *arguments):
     with warnings.catch_warnings():
         warnings.simplefilter("default")  # as outside of tests
         try:
-            cli.main()
+            contextvars.copy_context().run(cli.main)  # as in a process of its own
         except SystemExit as stop:
             code = stop.code or 0
     captured = capsys.readouterr()

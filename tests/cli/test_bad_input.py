@@ -78,7 +78,7 @@ def test_a_row_is_named_in_a_long_file(refused):
 def test_wrong_delimiter(refused):
     error = refused(GOOD, flags=("--id", "id", "--delimiter", ";"))
     assert "one column only, 'id,name,sex'; is the delimiter right?" in error
-    assert "must be one character" in refused(GOOD, flags=("--delimiter", ";;"))
+    assert "must be one plain character" in refused(GOOD, flags=("--delimiter", ";;"))
 
 
 def test_not_utf_8(refused, smered_, tmp_path):

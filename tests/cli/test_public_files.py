@@ -12,7 +12,7 @@ import pytest
 
 FOLDER = Path(os.environ.get("SMERED_DATA", Path(__file__).parents[3] / "shared" / "data"))
 COLUMNS = ["--id", "rec_id", "--file-column", "source", "--truth", "ent_id"]
-LENGTH = ["--draws", "40", "--burn-in", "40", "--chains", "2"]
+LENGTH = ["--draws", "100", "--burn-in", "100", "--chains", "2"]
 
 
 def public(name):

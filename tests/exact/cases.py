@@ -7,10 +7,11 @@ import pyarrow as pa
 
 from smered.execute import make_executor
 from smered.fields import Categorical
+from smered.layout import GRADE_WEIGHT
 from smered.model import Model
 from smered.pairs import PairTables
 from smered.records import Records
-from smered.sampler import condition_prior
+from smered.sampler import condition_prior, keep_counts
 from smered.state import check_state, generator, start_state, tabulate
 
 PROPOSALS = 6
@@ -38,17 +39,25 @@ def tiny_model(*, blocks=1, exact=False, **settings):
 
 
 class HandPicked:
-    """Candidate lists written by hand, as uneven as they can be."""
+    """Candidate lists written by hand, and their grades, as uneven as they can be."""
 
     def __init__(self, lists, uniform_share=0.2):
         self.lists, self.uniform_share = lists, uniform_share
+        slots = sum(map(len, lists))
+        self.grade = (np.arange(slots) * 37 % 80 + 176).astype(np.uint8)  # weights .24 to 1
+
+    def weight(self, record, partners):
+        """The weight of some of a record's candidates."""
+        first = sum(map(len, self.lists[:record]))
+        own = zip(self.lists[record], self.grade[first:], strict=False)
+        return sum(GRADE_WEIGHT[grade] for partner, grade in own if partner in partners)
 
     def tables(self, records):
         return PairTables(
             candidate_start=np.cumsum([0] + [len(own) for own in self.lists]),
             candidates=np.array([partner for own in self.lists for partner in own], np.int32),
-            block_weight=np.diff(records.block_start).astype(float),
             uniform_share=self.uniform_share,
+            grade=self.grade,
         )
 
 
@@ -76,7 +85,7 @@ def run_fixed(model, theta, beta, sweeps, *, threads=1, seed=1, in_logs=False):
         prior = condition_prior(state, model, generator(seed, 1, state.sweep))
         statistics = execute.sweep(state, tables, prior, seed, 1)
         state.entities = int(statistics.block_entities.sum())
-        state.level_counts, state.distorted = statistics.level_counts, statistics.distorted
+        keep_counts(state, statistics)
         visited[sweep] = state.entity
         if sweep % 5000 == 0:
             state.theta, state.beta = np.concatenate(theta), beta

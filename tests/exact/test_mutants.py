@@ -39,8 +39,8 @@ MUTANTS = {
     "transfer-without-hastings-factor": (
         "kernels/moves.py", "log_ratio += math.log(back / forward)", "", SINGLE),
     "transfer-back-by-the-wrong-record": (
-        "kernels/moves.py", "back = candidates_in(rival, two, layout, clusters)",
-        "back = candidates_in(record, two, layout, clusters)", SINGLE),
+        "kernels/moves.py", "back, _ = candidates_in(rival, two, layout, clusters)",
+        "back, _ = candidates_in(record, two, layout, clusters)", SINGLE),
     "arrival-without-its-chance": (
         "kernels/moves.py",
         "log_back = -log_chance(record, two, members, start, end, layout, clusters)",
@@ -48,8 +48,14 @@ MUTANTS = {
     "unfair-coin": (
         "kernels/moves.py", "if bits & ONE:", "if bits & np.uint64(3):", CHAIN),
     "distorted-values-not-counted": (
-        "kernels/latent.py", "statistics.level_counts[level] += 1",
-        "statistics.level_counts[level] += 0", PLAIN),
+        "kernels/latent.py", "statistics.level_counts[level] += 1\n                        stat",
+        "stat", PLAIN),
+    "lone-values-not-counted": (
+        "kernels/latent.py", "count_single(name, layout, statistics)", "pass", WHOLE),
+    "lone-values-taken-for-telling": (
+        "kernels/latent.py", "if level >= 0 and scratch.lone[field] < 0:", "if level >= 0:", PLAIN),
+    "arrival-with-unweighted-candidates": (
+        "kernels/partners.py", "inside += weight", "inside += 1.0", CHAIN),
     "concentration-sees-one-entity-more": (
         "priors.py", "log_entities(value, entities, records)",
         "log_entities(value, entities + 1, records)", WHOLE),

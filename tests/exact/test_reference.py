@@ -155,8 +155,11 @@ def test_latent_values_have_their_exact_conditional_distribution():
         state.sweep = sweep
         statistics = execute.latent(state, tables, 7, 0, (true, distorted))
         assert statistics.distorted[0, column] == (distorted[:, column] == 1).sum()
+        assert statistics.telling.tolist() == [(layout.values >= 0).sum(axis=0).tolist()]
         shown = np.append(true[0], layout.values[distorted == 1])  # y of the one cluster, and x
         assert statistics.level_counts.tolist() == np.bincount(shown, minlength=4).tolist()
+        unwritten = execute.latent(state, tables, 7, 0)  # the same counts
+        assert all(np.array_equal(unwritten[i], statistics[i]) for i in range(3))
         key = (int(true[0, column]), *distorted[:, column].tolist())
         seen[key] = seen.get(key, 0) + 1
     codes = model.coded[column].codes[model.order]

@@ -15,6 +15,7 @@ from tests.exact.reference import is_legal, log_likelihood, log_prior, partition
 pytestmark = pytest.mark.plain
 
 LISTS = [[2, 3, 4], [2, 4], [0, 1, 4], [1], [0, 1, 2]]  # records 0, 1: file A; 2, 3: B; 4: C
+PAIRS = HandPicked(LISTS)
 HIGHEST = 2**53 - 1
 
 
@@ -22,7 +23,7 @@ class Bench:
     """Everything that the kernel needs, and the target by brute force."""
 
     def __init__(self, **settings):
-        self.model = tiny_model(pairs=HandPicked(LISTS), **settings)
+        self.model = tiny_model(pairs=PAIRS, **settings)
         self.layout = self.model.layout()
         self.theta, self.beta = fixed_parameters(self.model)
         self.tables = tabulate(np.concatenate(self.theta), self.beta, self.model)
@@ -68,9 +69,9 @@ class Bench:
         return 1.0 - high / 2**53, reached
 
 
-def share(labels, record, name):
-    """Share of a record's candidates in a cluster."""
-    return sum(labels[partner] == name for partner in LISTS[record]) / len(LISTS[record])
+def weight(labels, record, name):
+    """Weight of a record's candidates in a cluster: how often such a transfer is proposed."""
+    return PAIRS.weight(record, [partner for partner in range(5) if labels[partner] == name])
 
 
 @pytest.mark.parametrize(
@@ -110,10 +111,10 @@ def test_detailed_balance(settings):
                 assert returned is not None
                 assert returned[0] == 0.0 or returned[1] == labels
                 there = bench.log_target(labels) + math.log(
-                    share(labels, record, target) * probability
+                    weight(labels, record, target) * probability
                 )
                 again = bench.log_target(reached) + math.log(
-                    share(reached, mover, back) * returned[0]
+                    weight(reached, mover, back) * returned[0]
                 )
                 assert there == pytest.approx(again, abs=1e-6)
                 checked += 1

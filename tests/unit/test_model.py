@@ -52,8 +52,8 @@ def test_a_field_that_cannot_link_is_warned_of():
     [
         (lambda: Categorical("f", a=0), "field 'f': a = 0 must be a positive number"),
         (lambda: Categorical("f", a=math.inf), "a = inf must be a positive number"),
-        (lambda: Categorical("f", b=-1), "field 'f': b = -1 must be positive"),
-        (lambda: Categorical("f", b=math.nan), "b = nan must be positive"),
+        (lambda: Categorical("f", b=-1), "field 'f': b = -1 must be a positive number"),
+        (lambda: Categorical("f", b=math.nan), "b = nan must be a positive number"),
         (lambda: Joint("f"), "two or more different columns"),
         (lambda: Joint("f", "f"), "two or more different columns"),
         (lambda: Model(records(f=["x"]), []), "no fields given"),

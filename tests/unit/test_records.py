@@ -133,7 +133,7 @@ MISTAKES = {
         "file column 's' has no value in row 2",
     ),
     "file column twice": (
-        {"frames": {"a": GOOD}, "columns": ["name"], "file_column": "name"},
+        {"frames": {"a": GOOD, "b": GOOD}, "columns": ["name"], "file_column": "name"},
         "either one frame per file or a file column",
     ),
     "column twice": (

@@ -1,5 +1,6 @@
 """The command line: one program, one set of flag names."""
 
+import io
 import os
 import re
 import sys
@@ -12,7 +13,7 @@ import typer
 
 import smered
 from smered.cli import ask, settings, work
-from smered.cli.screen import run_in_use
+from smered.cli.screen import is_new, is_quiet, run_in_use
 from smered.errors import ConvergenceWarning, SmeredError
 from smered.store.folder import LOG
 
@@ -51,12 +52,15 @@ def main() -> None:
     Errors meant for the user end with one line and exit code 2; unexpected ones with exit code 1,
     and their traceback goes to a log file in the run folder.
     """
+    for output in (sys.stdout, sys.stderr):
+        if isinstance(output, io.TextIOWrapper):
+            output.reconfigure(errors="replace")  # a terminal may lack some letters
     warnings.showwarning = show_note
     warnings.simplefilter("ignore", ConvergenceWarning)  # the summary says it in full
     try:
         app()
     except SmeredError as error:
-        typer.echo(f"smered: {error}", err=True)
+        typer.echo(f"smered: {hide_passwords(str(error))}", err=True)
         sys.exit(2)
     except Exception as error:
         where = write_log(run_in_use())
@@ -66,8 +70,10 @@ def main() -> None:
 
 
 def show_note(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Show a warning as one line, without where in the program it arose."""
-    typer.echo(f"Note: {message}", err=True)
+    """Show a warning as one line, once, without where in the program it arose."""
+    note = f"Note: {message}"
+    if not is_quiet() and is_new(note):
+        typer.echo(note, err=True)
 
 
 def write_log(folder: Path | None) -> str:

@@ -7,7 +7,7 @@ import typer
 
 from smered.cli import options as o
 from smered.cli.screen import print_json, screen, use_run
-from smered.cli.work import Outputs, check_loss
+from smered.cli.work import Outputs
 
 __all__ = ["register"]
 
@@ -18,9 +18,7 @@ def register(app: typer.Typer) -> None:
         app.command()(command)
 
 
-def summary(
-    run: o.Run, loss: o.Loss = "mpmms", json: o.Json = False, quiet: o.Quiet = False
-) -> None:
+def summary(run: o.Run, loss: o.Loss = None, json: o.Json = False, quiet: o.Quiet = False) -> None:
     """Show how many entities there are, the overlap of the files, and whether to believe it.
 
     [bold]Example[/bold]
@@ -30,9 +28,9 @@ def summary(
     from smered.posterior import Posterior
     from smered.summary import print_summary, summarise_run
 
-    chosen = check_loss(loss)
-    posterior = Posterior.open(use_run(run))
-    found = summarise_run(posterior, posterior.estimate(chosen))
+    outputs = Outputs.of(run, loss, None, None, None)
+    posterior = Posterior.open(run)
+    found = summarise_run(posterior, posterior.estimate(outputs.loss))
     if json:
         print_json(found)
     else:
@@ -42,7 +40,7 @@ def summary(
 def query(
     run: o.Run,
     record: Annotated[str, typer.Option("--record", metavar="FILE:ID", help="The record.")],
-    top: Annotated[int, typer.Option("--top", help="Matching sets to show.")] = 5,
+    top: Annotated[int, typer.Option("--top", min=1, help="Matching sets to show.")] = 5,
     json: o.Json = False,
 ) -> None:
     """Show who one record may be: its matching sets with their probabilities.
@@ -71,10 +69,10 @@ def export(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Where to; default: the run folder.")
     ] = None,
-    format: o.Formats = "csv,parquet",
-    min_probability: o.MinProbability = 0.1,
-    loss: o.Loss = "mpmms",
-    raw_csv: o.RawCsv = False,
+    format: o.Formats = None,
+    min_probability: o.MinProbability = None,
+    loss: o.Loss = None,
+    raw_csv: o.RawCsv = None,
     quiet: o.Quiet = False,
     force: o.Force = False,
 ) -> None:
@@ -87,10 +85,12 @@ def export(
     from smered.errors import ConfigError
     from smered.posterior import Posterior
 
-    outputs = Outputs(loss, format, min_probability, raw_csv)
-    if out is not None and out.exists() and not force and (not out.is_dir() or any(out.iterdir())):
+    outputs = Outputs.of(run, loss, format, min_probability, raw_csv)
+    if out is not None and out.exists() and not out.is_dir():
+        raise ConfigError(f"{out} is a file; choose another folder")
+    if out is not None and out.exists() and not force and any(out.iterdir()):
         raise ConfigError(f"{out} exists already and is not empty; --force writes into it")
-    posterior = Posterior.open(use_run(run))
+    posterior = Posterior.open(run)
     written = outputs.write(posterior, out or run, posterior.estimate(outputs.loss))
     for path in written:
         screen(json=False, quiet=quiet).print(str(path), markup=False)
@@ -108,7 +108,7 @@ def evaluate(
             "file, id and the entity; default: the column named when linking.",
         ),
     ] = None,
-    loss: o.Loss = "mpmms",
+    loss: o.Loss = None,
     figures: Annotated[
         Path | None,
         typer.Option("--figures", metavar="DIR", help="Also draw the figures, as PNG and SVG."),
@@ -129,14 +129,18 @@ def evaluate(
     from smered.posterior import Posterior
     from smered.store.folder import RunFolder
 
-    chosen = check_loss(loss)
-    data = RunFolder.open(use_run(run)).configuration.get("data", {})
+    outputs = Outputs.of(run, loss, None, None, None)
+    data = RunFolder.open(run).configuration.get("data", {})
+    if figures is not None and figures.exists() and not figures.is_dir():
+        raise ConfigError(f"{figures} is a file; choose another folder")
     named = truth or data.get("truth")
     if named is None:
         raise ConfigError("the run has no truth column; name one, or a table: --truth COL|FILE")
     posterior = Posterior.open(run)
-    labels = evaluation.read_truth(posterior.records, named, data.get("id"))
-    found = evaluation.evaluate(posterior, labels, posterior.estimate(chosen))
+    labels = evaluation.read_truth(
+        posterior.records, named, data.get("id"), data.get("missing", ())
+    )
+    found = evaluation.evaluate(posterior, labels, posterior.estimate(outputs.loss))
     if json:
         print_json(found.to_dict())
     else:

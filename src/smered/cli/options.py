@@ -110,24 +110,22 @@ Out = Annotated[
     typer.Option("--out", metavar="DIR", rich_help_panel=OUTPUT, help="The run folder to make."),
 ]
 Formats = Annotated[
-    str,
-    typer.Option(
-        "--format", rich_help_panel=OUTPUT, help="Formats of the tables, comma-separated."
-    ),
+    str | None,
+    typer.Option("--format", rich_help_panel=OUTPUT, help="Formats of tables [csv,parquet]."),
 ]
 MinProbability = Annotated[
-    float,
+    float | None,
     typer.Option("--min-probability", rich_help_panel=OUTPUT,
-                 help="Pairs at least this probable are written."),
+                 help="Pairs at least this probable are written [0.1]."),
 ]  # fmt: skip
 Loss = Annotated[
-    str,
+    str | None,
     typer.Option("--loss", rich_help_panel=OUTPUT,
-                 help="The estimate: mpmms (the paper's), binder or vi."),
+                 help="The estimate: mpmms (the paper's, the default), binder or vi."),
 ]  # fmt: skip
 RawCsv = Annotated[
-    bool,
-    typer.Option("--raw-csv", rich_help_panel=OUTPUT,
+    bool | None,
+    typer.Option("--raw-csv", rich_help_panel=OUTPUT, show_default=False,
                  help="Leave values in CSV files that a spreadsheet would run as formulas."),
 ]  # fmt: skip
 Json = Annotated[

@@ -8,17 +8,32 @@ from typing import Any
 
 from rich.console import Console
 
-__all__ = ["print_json", "run_in_use", "screen", "use_run"]
+__all__ = ["is_new", "is_quiet", "print_json", "run_in_use", "screen", "use_run"]
 
 RUN: ContextVar[Path | None] = ContextVar("run", default=None)
-WIDE = 160  # columns where the output is a file, so that no table is cut
+QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
+SAID: ContextVar[frozenset[str]] = ContextVar("said", default=frozenset())
+WIDE = 1000  # columns where the output is a file, so that nothing is cut or broken
 
 
 def screen(*, json: bool, quiet: bool) -> Console:
     """Where words go: the terminal, or standard error if standard output is for JSON."""
+    QUIET.set(quiet)
     file = sys.stderr if json else sys.stdout
     width = None if file.isatty() else WIDE
-    return Console(file=file, quiet=quiet, width=width, highlight=False, soft_wrap=False)
+    return Console(file=file, quiet=quiet, width=width, highlight=False, emoji=False)
+
+
+def is_quiet() -> bool:
+    """Whether the command was told to print errors only."""
+    return QUIET.get()
+
+
+def is_new(note: str) -> bool:
+    """Whether a note has not been shown yet; it counts as shown from now on."""
+    said = SAID.get()
+    SAID.set(said | {note})
+    return note not in said
 
 
 def print_json(content: Any) -> None:

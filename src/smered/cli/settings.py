@@ -50,7 +50,7 @@ def init(
 
     smered init 1982.csv 1989.csv 1994.csv --config link.toml
     """
-    from smered.config import write_toml
+    from smered.config import check_headers, make_model, write_toml
     from smered.errors import ConfigError
     from smered.guess import guess
     from smered.sources import read_sources
@@ -69,7 +69,9 @@ def init(
               "missing": missing, "truth": truth, "encoding": encoding, "delimiter": delimiter},
     )  # fmt: skip
     sources = read_sources(given.data.files, encoding=encoding, delimiter=delimiter)
+    check_headers({name: source.table for name, source in sources.items()})
     found, reasons = guess(given, sources, folder=config.parent)
+    make_model(found, sources)  # what is written must work
     write_text(config, write_toml(found, reasons))
     for key, reason in reasons.items():
         console.print(f"{key.removeprefix('fields.')}: {reason}", markup=False)
@@ -85,9 +87,11 @@ def check(config: ConfigFile) -> None:
     smered config check link.toml
     """
     from smered.config import load_config, make_model
+    from smered.sampler import Settings
     from smered.sources import read_sources
 
     found = load_config(config)
+    Settings(**found.sampling.model_dump())
     console = screen(json=False, quiet=False)
     if not found.data.files:
         console.print(f"{config} is valid; it names no files to check it against", markup=False)
@@ -110,10 +114,10 @@ def show(config: ConfigFile, json: o.Json = False) -> None:
 
     smered config show link.toml
     """
-    from smered.config import load_config, write_toml
+    from smered.config import load_config, plain_values, write_toml
 
     found = load_config(config)
     if json:
-        print_json(found.model_dump(mode="json"))
+        print_json(plain_values(found.model_dump()))
     else:
         typer.echo(write_toml(found, {}), nl=False)

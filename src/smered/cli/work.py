@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,7 @@ from smered.cli import options as o
 from smered.cli.choose import configure
 from smered.cli.screen import print_json, screen, use_run
 from smered.errors import ConfigError
-from smered.records import suggest
+from smered.suggest import suggest
 
 if TYPE_CHECKING:
     from smered.posterior import Posterior
@@ -49,10 +50,10 @@ def link(
     seed: o.Seed = None,
     threads: o.Threads = None,
     out: o.Out = Path("linkage"),
-    format: o.Formats = "csv,parquet",
-    min_probability: o.MinProbability = 0.1,
-    loss: o.Loss = "mpmms",
-    raw_csv: o.RawCsv = False,
+    format: o.Formats = None,
+    min_probability: o.MinProbability = None,
+    loss: o.Loss = None,
+    raw_csv: o.RawCsv = None,
     json: o.Json = False,
     quiet: o.Quiet = False,
     force: o.Force = False,
@@ -73,7 +74,7 @@ def link(
 
     smered link --config link.toml --draws 2000 --out linkage
     """
-    from smered.config import make_model
+    from smered.config import make_model, plain_values
     from smered.plan import make_plan, print_plan
     from smered.run import sample
     from smered.sampler import Settings
@@ -92,7 +93,7 @@ def link(
         sampling={"draws": draws, "burn_in": burn_in, "thin": thin, "chains": chains, "seed": seed},
     )  # fmt: skip
     settings = Settings(**chosen.sampling.model_dump(), threads=threads or os.cpu_count() or 1)
-    outputs = Outputs(loss, format, min_probability, raw_csv)
+    outputs = Outputs({}, loss, format, min_probability, raw_csv)
     if not dry_run:
         RunFolder.check_target(out, replace=force)
     sources = read_sources(
@@ -109,18 +110,17 @@ def link(
         if json:
             print_json(asdict(plan))
         return
-    if force:
-        RunFolder.remove(out)
     use_run(out)
     provenance = {
         "sources": {
             name: {"place": source.label, "how": source.how} for name, source in sources.items()
         },
-        "config": chosen.model_dump(mode="json", exclude={"data": {"files"}}),
+        "config": plain_values(chosen.model_dump(exclude={"data": {"files"}})),
+        "outputs": outputs.settings(),
     }
     run_to_end(
         lambda observe: sample(
-            model, out=out, observe=observe, provenance=provenance, **vars(settings)
+            model, out=out, observe=observe, provenance=provenance, replace=force, **vars(settings)
         ),
         out, settings, plan.records, console, quiet,
     )  # fmt: skip
@@ -130,10 +130,10 @@ def link(
 def resume(
     run: o.Run,
     threads: o.Threads = None,
-    format: o.Formats = "csv,parquet",
-    min_probability: o.MinProbability = 0.1,
-    loss: o.Loss = "mpmms",
-    raw_csv: o.RawCsv = False,
+    format: o.Formats = None,
+    min_probability: o.MinProbability = None,
+    loss: o.Loss = None,
+    raw_csv: o.RawCsv = None,
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
@@ -145,7 +145,7 @@ def resume(
     """
     from smered.run import resume as go_on
 
-    outputs = Outputs(loss, format, min_probability, raw_csv)
+    outputs = Outputs.of(run, loss, format, min_probability, raw_csv)
     continue_run(run, go_on, 0, threads, json, quiet, outputs)
 
 
@@ -153,10 +153,10 @@ def extend(
     run: o.Run,
     draws: Annotated[int, typer.Option("--draws", help="Draws to add to every chain.")],
     threads: o.Threads = None,
-    format: o.Formats = "csv,parquet",
-    min_probability: o.MinProbability = 0.1,
-    loss: o.Loss = "mpmms",
-    raw_csv: o.RawCsv = False,
+    format: o.Formats = None,
+    min_probability: o.MinProbability = None,
+    loss: o.Loss = None,
+    raw_csv: o.RawCsv = None,
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
@@ -171,7 +171,7 @@ def extend(
     def more(path: Path, **settings: Any) -> object:
         return add(path, draws, **settings)
 
-    outputs = Outputs(loss, format, min_probability, raw_csv)
+    outputs = Outputs.of(run, loss, format, min_probability, raw_csv)
     continue_run(run, more, draws, threads, json, quiet, outputs)
 
 
@@ -243,27 +243,58 @@ def run_to_end(
     from smered.store.folder import RunFolder
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as schedulers say stop
-    with SamplingProgress(settings, records, console, quiet) as observe:
-        start(observe)
-    if min(RunFolder.open(folder).draws_done()) < settings.draws:
-        typer.echo(f"Interrupted; every draw so far is kept: smered resume {folder}", err=True)
+    try:
+        with SamplingProgress(settings, records, console, quiet) as observe:
+            start(observe)
+        whole = min(RunFolder.open(folder).draws_done()) == settings.draws
+    except KeyboardInterrupt:
+        whole = False
+    if not whole:
+        typer.echo(f"Interrupted; what was done so far is kept: smered resume {folder}", err=True)
         raise typer.Exit(130)
 
 
 class Outputs:
-    """What is written at the end, checked before hours of sampling."""
+    """What is written at the end, checked before hours of sampling.
 
-    def __init__(self, loss: str, formats: str, min_probability: float, raw: bool) -> None:
+    What is not given is as it was when the run was made, or else as usual.
+    """
+
+    def __init__(
+        self,
+        before: Mapping[str, Any],
+        loss: str | None,
+        formats: str | None,
+        min_probability: float | None,
+        raw: bool | None,
+    ) -> None:
         from smered.outputs import FORMATS
 
-        self.loss = check_loss(loss)
-        self.formats = formats.split(",")
-        self.min_probability, self.raw = min_probability, raw
+        given: dict[str, Any] = {"loss": loss, "min_probability": min_probability, "raw": raw}
+        given["formats"] = formats.split(",") if formats else None
+        usual = {"loss": "mpmms", "formats": list(FORMATS), "min_probability": 0.1, "raw": False}
+        settled: dict[str, Any] = usual | {k: before[k] for k in usual if k in before}
+        settled |= {key: value for key, value in given.items() if value is not None}
+        self.loss = check_loss(settled["loss"])
+        self.formats, self.raw = list(settled["formats"]), bool(settled["raw"])
+        self.min_probability = float(settled["min_probability"])
         for name in self.formats:
             if name not in FORMATS:
                 raise ConfigError(f"--format {name}: {suggest(name, FORMATS)}")
-        if not 0 <= min_probability <= 1:
-            raise ConfigError(f"--min-probability {min_probability} must be between 0 and 1")
+        if not 0 <= self.min_probability <= 1:
+            raise ConfigError(f"--min-probability {self.min_probability} must be between 0 and 1")
+
+    @classmethod
+    def of(cls, run: Path, *given: Any) -> "Outputs":
+        """Settings for the outputs of an existing run."""
+        from smered.store.folder import RunFolder
+
+        before = RunFolder.open(use_run(run)).content.provenance.get("outputs")
+        return cls(before if isinstance(before, dict) else {}, *given)
+
+    def settings(self) -> dict[str, Any]:
+        """Everything as values that JSON holds."""
+        return vars(self).copy()
 
     def write(self, posterior: "Posterior", folder: Path, estimate: "Estimate") -> list[Path]:
         """Write everything."""

@@ -1,8 +1,8 @@
 """From a configuration and tables to a model."""
 
-import difflib
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,10 +13,11 @@ from smered.errors import ConfigError, DataError
 from smered.fields import Categorical, Field, Joint
 from smered.model import Model
 from smered.priors import Ewens, PitmanYor, Prior, UniformLabels, UniformPartitions
-from smered.records import Records, suggest
+from smered.records import Records
 from smered.sources import Source
+from smered.suggest import closest, suggest
 
-__all__ = ["make_model"]
+__all__ = ["check_headers", "make_model"]
 
 
 def make_model(config: Configuration, sources: Mapping[str, Source]) -> Model:
@@ -25,25 +26,24 @@ def make_model(config: Configuration, sources: Mapping[str, Source]) -> Model:
     tables = {name: source.table for name, source in sources.items()}
     check_headers(tables)
     fields = list(make_fields(config, tables))
-    frames: Any = tables
-    if data.file_column is not None:
-        if len(tables) > 1:
-            raise ConfigError(
-                "give several files, or one file with a file column, not both: "
-                f"{', '.join(tables)} and file_column = {data.file_column!r}"
-            )
-        frames = next(iter(tables.values()))
+    if data.file_column is not None and len(tables) > 1:
+        raise ConfigError(
+            "give several files, or one file with a file column, not both: "
+            f"{', '.join(tables)} and file_column = {data.file_column!r}"
+        )
     for name in [data.truth, *data.ignore]:
         if name is not None:
             check_known(name, tables)
     records = Records.from_frames(
-        frames,
+        tables,
         columns=[column for field in fields for column in field.columns],
         id=data.id,
         file_column=data.file_column,
         blocks=data.blocks,
         missing=data.missing,
     )
+    if not fields:
+        raise DataError("there is nothing to compare: every column is set apart or useless")
     if not any((column.codes >= 0).any() for column in records.columns.values()):
         raise DataError(
             f"every value of {', '.join(field.name for field in fields)} is missing; check the "
@@ -59,8 +59,11 @@ def make_model(config: Configuration, sources: Mapping[str, Source]) -> Model:
 
 
 def check_headers(tables: Mapping[str, pa.Table]) -> None:
-    """Refuse a table that was read as one column because its delimiter is another."""
+    """Refuse repeated names, and a table that is one column because its delimiter is another."""
     for name, table in tables.items():
+        repeated = [column for column, n in Counter(table.column_names).items() if n > 1]
+        if repeated:
+            raise DataError(f"file {name!r} has a column {repeated[0]!r} more than once; rename it")
         if table.num_columns == 1 and re.search(r"[,;\t|]", table.column_names[0]):
             raise DataError(
                 f"file {name!r} has one column only, {table.column_names[0]!r}; is the delimiter "
@@ -78,18 +81,22 @@ def check_known(name: str, tables: Mapping[str, pa.Table]) -> None:
 def make_fields(config: Configuration, tables: Mapping[str, pa.Table]) -> Iterator[Field]:
     """The fields that are configured, or else every column that is nothing else."""
     data = config.data
+    apart = {data.id, data.file_column, data.truth, *data.ignore} - {None}
     if config.fields:
         for name, table in config.fields.items():
+            for column in apart & {name, *table.columns}:
+                raise ConfigError(
+                    f"{column!r} is a field and also set apart as id, file, truth or ignored"
+                )
             yield make_field(name, table, config.model)
         return
-    apart = {data.id, data.file_column, data.truth, *data.ignore}
     for name in dict.fromkeys(c for table in tables.values() for c in table.column_names):
         if name in apart:
             continue
         for file, table in tables.items():
             if name not in table.column_names:
-                near = difflib.get_close_matches(name, table.column_names, n=1)
-                meant = f"did you mean {near[0]!r}? Rename it, or leave" if near else "leave"
+                near = closest(name, table.column_names)
+                meant = f"did you mean {near!r}? Rename it, or leave" if near else "leave"
                 raise DataError(
                     f"file {file!r} has no column {name!r}, which other files have; {meant} the "
                     f"column out with --ignore {name!r}"
@@ -106,7 +113,7 @@ def make_field(name: str, table: FieldTable, model: ModelTable) -> Field:
     if table.type == "joint":
         if len(table.columns) < 2:
             raise ConfigError(f"fields.{name}: a joint field needs columns = [...], two or more")
-        return Joint(*table.columns, **given)
+        return Joint(*table.columns, name=name, **given)
     if table.columns and table.columns != [name]:
         raise ConfigError(f"fields.{name}: columns are for joint fields; name the field {name!r}")
     return Categorical(name, **given)

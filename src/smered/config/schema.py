@@ -3,23 +3,29 @@
 How fast, where to and how loud are not in it: those are flags of the command.
 """
 
-import difflib
+import math
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from smered.errors import ConfigError
 from smered.model import Distortion
 from smered.sampler import Settings
+from smered.sources import from_folder
+from smered.suggest import suggest
 
 __all__ = ["FIELD_TYPES", "Configuration", "FieldTable", "ModelTable", "PriorTable"]
-__all__ += ["load_config", "merge"]
+__all__ += ["load_config", "merge", "plain_values"]
 
 FIELD_TYPES = ("categorical", "exact", "joint")
+
+
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Whole = Annotated[int, Field(strict=True)]
 
 
 class Strict(BaseModel):
@@ -48,16 +54,16 @@ class FieldTable(Strict):
 
     type: Literal["categorical", "exact", "joint"] = "categorical"
     columns: list[str] = []
-    a: float | None = None
-    b: float | None = None
-    mu: float | dict[str, float] | None = None
+    a: Rate | None = None
+    b: Annotated[float, Field(gt=0)] | None = None
+    mu: Rate | dict[str, Rate] | None = None
 
 
 class PriorTable(Strict):
     """The prior on the linkage."""
 
     type: Literal["uniform-labels", "uniform-partitions", "ewens", "pitman-yor"] = "uniform-labels"
-    concentration: float | None = None
+    concentration: Rate | None = None
     discount: float | None = None
 
 
@@ -65,21 +71,21 @@ class ModelTable(Strict):
     """What holds for all fields, and the prior."""
 
     distortion: Distortion = "field"
-    a: float | None = None
-    b: float | None = None
-    mu: float | None = None
+    a: Rate | None = None
+    b: Annotated[float, Field(gt=0)] | None = None
+    mu: Rate | None = None
     prior: PriorTable = PriorTable()
 
 
 class SamplingTable(Strict):
     """How long to sample."""
 
-    draws: int = Settings.draws
-    burn_in: int = Settings.burn_in
-    thin: int = Settings.thin
-    chains: int = Settings.chains
-    seed: int = Settings.seed
-    proposals: int | None = None
+    draws: Whole = Settings.draws
+    burn_in: Whole = Settings.burn_in
+    thin: Whole = Settings.thin
+    chains: Whole = Settings.chains
+    seed: Whole = Settings.seed
+    proposals: Whole | None = None
 
 
 class Configuration(Strict):
@@ -104,16 +110,8 @@ def load_config(path: Path) -> Configuration:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
     found = validate(content, lambda key: f"{path}{line_of(text, key)}: ")
-    folder = path.parent
-    files = [beside(folder, place) for place in found.data.files]
+    files = [from_folder(place, path.parent) for place in found.data.files]
     return found.model_copy(update={"data": found.data.model_copy(update={"files": files})})
-
-
-def beside(folder: Path, place: str) -> str:
-    """A file named in link.toml is looked for where that lies."""
-    if re.match(r"[a-z]+:", place) or Path(place).is_absolute() or "=" in place:
-        return place
-    return str(folder / place)
 
 
 def line_of(text: str, key: str) -> str:
@@ -131,22 +129,22 @@ def validate(content: Mapping[str, Any], where: Callable[[str], str]) -> Configu
         return Configuration.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
-        place = [str(part) for part in first["loc"]]
-        key = place[-1] if first["type"] == "extra_forbidden" else named_key(place, content)
+        place = named(first["loc"], content)
         message = first["msg"].replace("Input should be", "it should be")
+        message = re.sub(r"a valid dictionary.*", "a table of settings", message)
         if first["type"] == "extra_forbidden":
-            message = f"unknown key; {closest(key, known_keys(place[:-1]))}"
-        raise ConfigError(f"{where(key)}{'.'.join(place)}: {message}") from None
+            message = f"unknown key; {suggest(place[-1], known_keys(place[:-1]))}"
+        raise ConfigError(f"{where(place[-1])}{'.'.join(place)}: {message}") from None
 
 
-def named_key(place: Sequence[str], content: Mapping[str, Any]) -> str:
-    """The last part of a place that the configuration itself holds."""
-    key, inside = place[0], content
+def named(place: Sequence[int | str], content: Mapping[str, Any]) -> list[str]:
+    """The parts of a place that the configuration itself holds."""
+    keys: list[str] = []
+    inside: Any = content
     for part in place:
-        if not isinstance(inside, Mapping) or part not in inside:
-            break
-        key, inside = part, inside[part]
-    return key
+        if isinstance(inside, Mapping) and part in inside:
+            keys, inside = [*keys, str(part)], inside[part]
+    return keys
 
 
 def known_keys(place: Sequence[str]) -> list[str]:
@@ -159,16 +157,26 @@ def known_keys(place: Sequence[str]) -> list[str]:
     return list(table.model_fields)
 
 
-def closest(name: str, choices: Sequence[str]) -> str:
-    """The likeliest choice, or all of them."""
-    found = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
-    return f"did you mean {found[0]!r}?" if found else f"there are: {', '.join(choices)}"
-
-
 def merge(config: Configuration, changes: Mapping[str, Mapping[str, Any]]) -> Configuration:
     """The configuration with the flags that were given in place of what the file says."""
     content = config.model_dump()
     for table, values in changes.items():
         given = {key: value for key, value in values.items() if value is not None}
         content[table] = given if table == "fields" and given else content[table] | given
+    data = changes.get("data", {})
+    apart = [
+        data.get("id"),
+        data.get("file_column"),
+        data.get("truth"),
+        *(data.get("ignore") or ()),
+    ]
+    for name in apart:  # a flag that sets a column apart takes it out of the fields
+        content["fields"].pop(name, None)
     return validate(content, lambda key: "")
+
+
+def plain_values(content: Any) -> Any:
+    """A dumped configuration with values that JSON knows: infinity as text."""
+    if isinstance(content, dict):
+        return {key: plain_values(value) for key, value in content.items()}
+    return "inf" if content == math.inf else content

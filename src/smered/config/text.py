@@ -79,6 +79,6 @@ def toml_value(value: Any) -> str:
         return f"{{ {inside} }}"
     if isinstance(value, list):
         return f"[{', '.join(map(toml_value, value))}]"
-    if isinstance(value, float) and math.isinf(value):
-        return "inf"
-    return json.dumps(value).replace("\x7f", "\\u007f")
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # inf, -inf or nan, as TOML writes them
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,5 +1,6 @@
 """A posterior against the truth: everything that the paper reports, and calibration."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,7 +81,7 @@ class Evaluation:
             "records": self.records,
             "records_with_truth": self.known,
             "posterior": link_values(self.posterior)
-            | {"intervals": {name: [s.lower, s.upper] for name, s in self.rates.items()}},
+            | {"intervals": {name: or_none([s.lower, s.upper]) for name, s in self.rates.items()}},
             "estimate": link_values(self.estimate)
             | {
                 "b_cubed": score_values(self.b_cubed),
@@ -112,10 +113,10 @@ class Evaluation:
         }
 
 
-def link_values(found: Links) -> dict[str, float]:
+def link_values(found: Links) -> dict[str, float | None]:
     """Counts and rates of links."""
     names = ("true", "false", "missing", "fnr", "fpr", "precision", "recall", "f1")
-    return {name: getattr(found, name) for name in names}
+    return dict(zip(names, or_none([getattr(found, name) for name in names]), strict=True))
 
 
 def score_values(found: Scores) -> dict[str, float]:
@@ -128,7 +129,7 @@ def posterior_values(found: Summary) -> dict[str, float]:
     return {"mean": found.mean, "lower": found.lower, "upper": found.upper}
 
 
-def or_none(values: Floats) -> list[float | None]:
+def or_none(values: Iterable[float]) -> list[float | None]:
     """Numbers, with none for those that are not."""
     return [None if np.isnan(value) else float(value) for value in values]
 
@@ -211,10 +212,10 @@ def rates_by_draw(counts: tuple[Floats, Floats, int]) -> dict[str, Floats]:
     truly = max(in_truth, 1)
     return {
         "fnr": 1 - true / truly if in_truth else np.zeros_like(true),
-        "fpr": (linked - true) / truly if in_truth else np.zeros_like(true),
+        "fpr": np.where((linked > true) & (in_truth == 0), np.nan, (linked - true) / truly),
         "precision": np.where(linked > 0, true / np.maximum(linked, 1), 1.0),
         "recall": true / truly if in_truth else np.ones_like(true),
-        "f1": 2 * true / np.maximum(linked + in_truth, 1),
+        "f1": np.where(linked + in_truth > 0, 2 * true / np.maximum(linked + in_truth, 1), 1.0),
     }
 
 

@@ -3,6 +3,7 @@
 A linkage is one label per record, of any kind; only which labels are equal matters.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -36,8 +37,13 @@ class Links:
 
     @property
     def fpr(self) -> float:
-        """The paper's false positive rate: false links over the links in truth; may exceed 1."""
-        return self.false / (self.true + self.missing) if self.true + self.missing else 0.0
+        """The paper's false positive rate: false links over the links in truth; may exceed 1.
+
+        Not a number if there are false links and none in truth.
+        """
+        if self.true + self.missing:
+            return self.false / (self.true + self.missing)
+        return math.nan if self.false else 0.0
 
     @property
     def precision(self) -> float:
@@ -52,7 +58,8 @@ class Links:
     @property
     def f1(self) -> float:
         """Harmonic mean of precision and recall."""
-        return 2 * self.true / (2 * self.true + self.false + self.missing or 1.0)
+        total = 2 * self.true + self.false + self.missing
+        return 2 * self.true / total if total else 1.0
 
 
 class Scores(NamedTuple):

@@ -1,35 +1,47 @@
 """Where the truth of a run comes from: a column of its inputs, or a table of its own."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from smered.errors import DataError
-from smered.records import Records, plain, suggest
+from smered.records import Records, as_text, plain
 from smered.sources import read_sources
+from smered.sources.places import is_address
+from smered.suggest import suggest
 
 __all__ = ["read_truth"]
 
 
-def read_truth(records: Records, truth: str, id: str | None = None) -> pa.Array:
-    """One label per record, null where it is unknown.
+def read_truth(
+    records: Records, truth: str, id: str | None = None, missing: Sequence[str] = ()
+) -> pa.Array:
+    """One label per record, null where it is unknown or one of the missing markers.
 
     `truth` names a column of the input files, or a table with the columns `id` (or the run's id
     column), `file` if there are several files, and one more, the label.
     """
     columns = sorted({name for table in records.inputs.values() for name in table.column_names})
     if truth in columns:
-        return from_inputs(records, truth)
-    if Path(truth).is_file() or ":" in truth:
-        return from_table(records, truth, id)
+        return masked(from_inputs(records, truth), missing)
+    if Path(truth).is_file() or is_address(truth):
+        return masked(from_table(records, truth, id), missing)
     raise DataError(f"no input file has a column {truth!r}, and no such file exists; "
                     f"{suggest(truth, columns)}")  # fmt: skip
 
 
-def as_text(column: pa.ChunkedArray) -> pa.Array:
+def masked(labels: pa.Array, missing: Sequence[str]) -> pa.Array:
+    """Labels with null for those that mean missing."""
+    marked = pc.is_in(labels, value_set=pa.array(missing, pa.string()))
+    return pc.if_else(marked, pa.scalar(None, pa.string()), labels)
+
+
+def labels_of(column: pa.ChunkedArray) -> pa.Array:
     """Labels as text, so that they are the same whatever type a file gave them."""
-    return plain(column).cast(pa.string()).combine_chunks()
+    return as_text(plain(column)).combine_chunks()
 
 
 def from_inputs(records: Records, column: str) -> pa.Array:
@@ -39,7 +51,7 @@ def from_inputs(records: Records, column: str) -> pa.Array:
         table = records.inputs[file]
         if column not in table.column_names:
             raise DataError(f"file {file!r} has no truth column {column!r}")
-        parts.append(as_text(table.column(column)))
+        parts.append(labels_of(table.column(column)))
     return pa.concat_arrays(parts)
 
 
@@ -61,10 +73,22 @@ def from_table(records: Records, place: str, id: str | None) -> pa.Array:
             f"{source.label} has {len(rest)} columns besides its ids ({', '.join(rest)}); leave "
             "one, the label"
         )
-    ids = as_text(source.table.column(id_column)).to_pylist()
-    files = as_text(source.table.column("file")).to_pylist() if several else [None] * len(ids)
-    found = as_text(source.table.column(rest[0]))
+    ids = labels_of(source.table.column(id_column)).to_pylist()
+    files = labels_of(source.table.column("file")).to_pylist() if several else [records.files[0]]
     place_of = np.full(len(records), -1, np.int64)
-    for row, (file, record_id) in enumerate(zip(files, ids, strict=True)):
-        place_of[records.position(file or records.files[0], record_id)] = row
+    for row, record_id in enumerate(ids):
+        file = files[row] if several else files[0]
+        if file is None or record_id is None:
+            raise DataError(f"{source.label}: row {row + 1} lacks its {id_column} or file")
+        try:
+            number = records.position(file, record_id)
+        except DataError as error:
+            raise DataError(f"{source.label}: row {row + 1}: {error}") from None
+        if place_of[number] >= 0:
+            raise DataError(
+                f"{source.label}: rows {place_of[number] + 1} and {row + 1} are about the same "
+                f"record, {record_id} of {file}; leave one"
+            )
+        place_of[number] = row
+    found = labels_of(source.table.column(rest[0]))
     return found.take(pa.array(place_of, mask=place_of < 0))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from smered.layout import BlockPrior, Clusters, Int32s, Layout, Parameters, Scratch, Statistics
 from smered.model import Model
@@ -42,12 +43,14 @@ class Serial:
                     seen=np.empty(model.largest_cluster, np.int32),
                     tally=np.zeros(len(model.mu)),
                     true=np.empty(len(model.coded), np.int32),
+                    lone=np.empty(len(model.coded), np.int32),
                     mark=np.zeros(len(layout.single), np.int64),
                     stamp=np.zeros(1, np.int64),
                 ),
                 Statistics(
                     level_counts=np.zeros(len(model.mu), np.int64),
                     distorted=np.zeros(model.observed.shape, np.int64),
+                    telling=np.zeros(model.observed.shape, np.int64),
                     moves=np.zeros(MOVE_COUNTS, np.int64),
                     block_entities=block_entities,
                     block_log_weight=block_log_weight,
@@ -94,18 +97,40 @@ class Serial:
 
         return self._run(work)
 
+    def evenness(
+        self, state: ChainState, parameters: Parameters, prior: BlockPrior
+    ) -> NDArray[np.float32]:
+        """How even the odds of every candidate are in this state, from 0 to 1."""
+        from smered.kernels.tuning import measure_evenness
+
+        clusters = Clusters(state.entity, *self._rings)
+        found = np.zeros(len(self.layout.candidates), np.float32)
+
+        def work(desk: Desk, first: int, last: int) -> None:
+            measure_evenness(
+                first, last, self.layout, parameters, prior, clusters, desk.scratch, found
+            )
+
+        self._over_blocks(work)
+        return found
+
+    def use(self, layout: Layout) -> None:
+        """Go on with another layout of the same records."""
+        self.layout = layout
+
     def close(self) -> None:
         """Release threads, where there are any."""
 
     def _run(self, work: Callable[[Desk, int, int], None]) -> Statistics:
         for desk in self._desks:
-            for counts in desk.statistics[:3]:
+            for counts in desk.statistics[:4]:
                 counts.fill(0)
         self._over_blocks(work)
         each = [desk.statistics for desk in self._desks]
         return each[0]._replace(
             level_counts=np.sum([counts.level_counts for counts in each], axis=0),
             distorted=np.sum([counts.distorted for counts in each], axis=0),
+            telling=np.sum([counts.telling for counts in each], axis=0),
             moves=np.sum([counts.moves for counts in each], axis=0),
         )
 

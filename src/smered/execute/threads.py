@@ -22,7 +22,13 @@ class Threads(Serial):
     def __init__(self, model: Model, layout: Layout, threads: int) -> None:
         super().__init__(model, layout, workers=threads)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="smered")
-        self._chunks = equal_chunks(model, layout, threads * CHUNKS_PER_THREAD)
+        self._number = threads * CHUNKS_PER_THREAD
+        self._chunks = equal_chunks(layout, self._number)
+
+    def use(self, layout: Layout) -> None:
+        """Go on with another layout of the same records."""
+        super().use(layout)
+        self._chunks = equal_chunks(layout, self._number)
 
     def close(self) -> None:
         """End the threads."""
@@ -43,9 +49,9 @@ class Threads(Serial):
             pass  # re-raises what a thread raised
 
 
-def equal_chunks(model: Model, layout: Layout, chunks: int) -> list[tuple[int, int]]:
+def equal_chunks(layout: Layout, chunks: int) -> list[tuple[int, int]]:
     """Cut the blocks into runs of about equal cost: proposals plus records."""
-    cost = np.cumsum(layout.proposals + model.block_sizes)
+    cost = np.cumsum(layout.proposals + np.diff(layout.block_start))
     cuts = np.searchsorted(cost, cost[-1] * np.arange(1, chunks) / chunks, side="right")
     edges = np.unique(np.concatenate(([0], cuts, [len(cost)])))
     return [(int(a), int(b)) for a, b in itertools.pairwise(edges)]

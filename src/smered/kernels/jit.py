@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -39,7 +38,7 @@ def cache_folder() -> str:
         digest.update(source.read_bytes())
     base = here / "__pycache__"
     if not os.access(base if base.exists() else here, os.W_OK):
-        base = Path(tempfile.gettempdir()) / f"smered-{os.getuid() if hasattr(os, 'getuid') else 0}"
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "smered"
     return str(base / digest.hexdigest()[:16])
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from smered.kernels.jit import jit, jit_inline
 from smered.kernels.likelihood import record_odds, tally_levels
 from smered.kernels.moves import gather
-from smered.kernels.rng import DISTORT, EXTRA, TRUE, stream, uniform, words
+from smered.kernels.rng import DISTORT, EXTRA, TRUE, WRITTEN, stream, uniform, words
 
 __all__ = ["draw_latent"]
 
@@ -90,45 +90,69 @@ def draw_true(size, field, u, extra, used, layout, parameters, scratch):
 
 @jit_inline
 def agreed_level(size, field, layout, parameters, scratch):
-    """The level that all members with a value show, and prod rho over them.
+    """The level that all members with a value show, prod rho over them, and their number.
 
     MISSING if none has a value, DIFFER if they show more than one.
     """
-    common, product = MISSING, 1.0
+    common, product, present = MISSING, 1.0, 0
     for i in range(size):
         record = scratch.members[i]
         level = np.int64(layout.values[record, field])
         if level >= 0:
+            present += 1
             if common >= 0 and level != common:
-                return DIFFER, product
+                return DIFFER, product, present
             common = level
             odds = record_odds(record, field, layout, parameters)
             product *= 1.0 + odds * parameters.inverse_theta[level]
-    return common, product
+    return common, product, present
 
 
 @jit
-def draw_true_values(row, size, used, true_stream, extra, layout, parameters, scratch):
+def draw_true_values(row, size, used, written, writing, streams, layout, parameters, scratch):
     """Draw y of the cluster in scratch.members[:size] into scratch.true (equation 9).
 
-    MISSING where no member shows a value. Members that agree, by far the commonest case, need no
-    tally: their level weighs theta_v prod rho, all others together 1 - theta_v.
+    MISSING where no member shows a value. scratch.lone receives the level of a value that is the
+    only one of its cluster, -1 elsewhere; there y is drawn only to be written. Members that agree,
+    by far the commonest case, need no tally: their level weighs theta_v prod rho, all others
+    together 1 - theta_v.
     """
+    true_stream, extra, extra_written = streams
     fields = layout.exact.shape[0]
     half = (fields + 1) // 2
     pair = words(true_stream, row * half)
     for field in range(fields):
         if field % 2 == 0 and field > 0:
             pair = words(true_stream, row * half + field // 2)
-        level, product = agreed_level(size, field, layout, parameters, scratch)
+        level, product, present = agreed_level(size, field, layout, parameters, scratch)
+        scratch.lone[field] = -1
         if level != MISSING and not layout.exact[field]:
-            u = uniform(pair[field % 2])
-            agreed = level >= 0 and size <= parameters.small
-            weight = parameters.theta[level] * product if agreed else 0.0
-            if not agreed or u * (weight + 1.0 - parameters.theta[level]) >= weight:
-                level, used = draw_true(size, field, u, extra, used, layout, parameters, scratch)
+            if present == 1:
+                scratch.lone[field] = level
+            if writing or present > 1:
+                u = uniform(pair[field % 2])
+                agreed = level >= 0 and size <= parameters.small
+                weight = parameters.theta[level] * product if agreed else 0.0
+                if not agreed or u * (weight + 1.0 - parameters.theta[level]) >= weight:
+                    if present > 1:
+                        level, used = draw_true(
+                            size, field, u, extra, used, layout, parameters, scratch
+                        )
+                    else:
+                        level, written = draw_true(
+                            size, field, u, extra_written, written, layout, parameters, scratch
+                        )
         scratch.true[field] = level
-    return used
+    return used, written
+
+
+@jit_inline
+def count_single(record, layout, statistics):
+    """Add the values of a record that is alone to the counts."""
+    for field in range(layout.exact.shape[0]):
+        level = layout.values[record, field]
+        if level >= 0:
+            statistics.level_counts[level] += 1
 
 
 @jit
@@ -137,6 +161,10 @@ def draw_latent(
 ):
     """Draw y and z of a block and add them to the sufficient statistics of theta and beta.
 
+    A value that is the only one of its cluster in a field has likelihood theta_x: it says nothing
+    about beta. There y and z stay summed out, and the value itself is counted (equation 11). They
+    are drawn only to be written.
+
     true (n, p) int32 and distorted (n, p) int32 receive y and z at every record; empty arrays
     leave them unwritten. y is -1 where no record of the entity has a value: it says nothing about
     theta and is left summed out. z is -1 where the record has no value.
@@ -144,21 +172,28 @@ def draw_latent(
     start, end = layout.block_start[block], layout.block_start[block + 1]
     fields = layout.exact.shape[0]
     writing = true.shape[0] > 0
-    true_stream = stream(seed, chain, sweep, block, TRUE)
-    extra = stream(seed, chain, sweep, block, EXTRA)
+    streams = (
+        stream(seed, chain, sweep, block, TRUE),
+        stream(seed, chain, sweep, block, EXTRA),
+        stream(seed, chain, sweep, block, WRITTEN),
+    )
     distort = stream(seed, chain, sweep, block, DISTORT)
     half = (fields + 1) // 2
-    used = 0
+    used, written = 0, 0  # numbers of the second and third stream
     for name in range(start, end):
         if clusters.entity[name] != name:
             continue
+        if clusters.size[name] == 1 and not writing:
+            count_single(name, layout, statistics)
+            continue
         size = gather(name, 0, clusters, scratch)
-        used = draw_true_values(
-            name - start, size, used, true_stream, extra, layout, parameters, scratch
+        used, written = draw_true_values(
+            name - start, size, used, written, writing, streams, layout, parameters, scratch
         )
         for field in range(fields):
-            if scratch.true[field] != MISSING:
-                statistics.level_counts[scratch.true[field]] += 1
+            counted = scratch.lone[field] if scratch.lone[field] >= 0 else scratch.true[field]
+            if counted != MISSING:
+                statistics.level_counts[counted] += 1
         for i in range(size):
             record = scratch.members[i]
             file_row = layout.rate_row[layout.cell_file[layout.cell[record]]]
@@ -173,9 +208,11 @@ def draw_latent(
                     # equation 10: an equal value is distorted with probability 1 / rho
                     ratio = parameters.odds[file_row, field] * parameters.inverse_theta[level]
                     is_distorted = uniform(pair[field % 2]) * (1.0 + ratio) < 1.0
-                if is_distorted:
-                    statistics.level_counts[level] += 1
-                    statistics.distorted[file_row, field] += 1
+                if level >= 0 and scratch.lone[field] < 0:
+                    statistics.telling[file_row, field] += 1
+                    if is_distorted:
+                        statistics.level_counts[level] += 1
+                        statistics.distorted[file_row, field] += 1
                 if writing:
                     true[record, field] = value
                     distorted[record, field] = MISSING if level < 0 else is_distorted

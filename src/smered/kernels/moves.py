@@ -6,14 +6,20 @@ import numpy as np
 
 from smered.kernels.jit import jit, jit_inline
 from smered.kernels.likelihood import log_weight
-from smered.kernels.partners import candidates_in, choose_partner, log_chance
-from smered.kernels.rng import PROPOSE, SPLIT, below, high, low, stream, uniform, words
+from smered.kernels.partners import (
+    candidates_in,
+    choose_candidate,
+    choose_record,
+    log_chance,
+    uniform_partner,
+)
+from smered.kernels.rng import CHOOSE, PROPOSE, SPLIT, below, high, low, stream, uniform, words
 
 __all__ = ["build_rings", "gather", "propose", "weigh_clusters"]
 
 LOG_2 = math.log(2.0)
 LEAST_LOG_UNIFORM = -37.0  # below the logarithm of the smallest positive uniform, 2**-53
-LARGEST_LOG_CHANCES = 50.0  # more than the log of any ratio of shares of candidates
+LARGEST_LOG_CHANCES = 50.0  # more than the log of any ratio of weights of candidates
 ROUNDING_INDEX = 4294967295  # the last index of a stream, which no proposal reaches
 COIN = np.uint64(2047)  # the bits of a word that its uniform number does not use
 ONE = np.uint64(1)
@@ -223,14 +229,40 @@ def transfer(record, one, two, word, layout, parameters, prior, clusters, scratc
     If `two` holds a record of the same file, which may hold no duplicates, the two change places.
     Transfers are proposed by candidates only. What leads back is a candidate of the record in the
     cluster it left; where it was alone, a candidate of its rival in the cluster that that left.
-    The Hastings factor is the ratio of the chances to choose such a candidate. Returns 1 if
-    accepted, 0 if rejected, -1 if there was nothing to propose.
+    The Hastings factor is the ratio of the chances to choose such a candidate, that is, of their
+    weights. Returns 1 if accepted, 0 if rejected, -1 if there was nothing to propose.
     """
     rival = same_file_member(record, two, layout, clusters)
-    size_one, size_two = clusters.size[one], clusters.size[two]
-    if size_one == 1 and rival < 0:
+    if clusters.size[one] == 1 and rival < 0:
         return -1  # a merge in disguise
-    # members[:middle]: cluster one after the transfer; members[middle:size]: cluster two
+    middle, size = arrange_transfer(record, rival, two, clusters, scratch)
+    left = log_weight(0, middle, layout, parameters, scratch)
+    right = log_weight(middle, size - middle, layout, parameters, scratch)
+    log_ratio = log_transfer_ratio(left, right, one, two, middle, size - middle, prior, clusters)
+    if log_ratio < LEAST_LOG_UNIFORM - LARGEST_LOG_CHANCES:
+        return 0
+    forward, _ = candidates_in(record, two, layout, clusters)
+    if clusters.size[one] > 1:
+        back, _ = candidates_in(record, one, layout, clusters)
+    else:
+        back, _ = candidates_in(rival, two, layout, clusters)
+    if back == 0.0:
+        return 0  # no pair leads back
+    log_ratio += math.log(back / forward)
+    if not accepted(log_ratio, word):
+        return 0
+    clusters.log_weight[link_ring(0, middle, clusters, scratch)] = left
+    clusters.log_weight[link_ring(middle, size, clusters, scratch)] = right
+    return 1
+
+
+@jit_inline
+def arrange_transfer(record, rival, two, clusters, scratch):
+    """Gather the clusters as they are after a transfer; return where each ends.
+
+    scratch.members[:middle]: what the record leaves, with its rival if it has one (not -1);
+    [middle:size]: the cluster `two` with the record.
+    """
     middle = 0
     member = clusters.following[record]
     while member != record:
@@ -250,35 +282,22 @@ def transfer(record, one, two, word, layout, parameters, prior, clusters, scratc
         if member == two:
             break
     scratch.members[size] = record
-    size += 1
+    return middle, size + 1
 
-    left = log_weight(0, middle, layout, parameters, scratch)
-    right = log_weight(middle, size - middle, layout, parameters, scratch)
-    log_ratio = (
+
+@jit_inline
+def log_transfer_ratio(left, right, one, two, size_left, size_right, prior, clusters):
+    """Log ratio of the targets after and before a transfer between clusters `one` and `two`."""
+    return (
         left
         + right
         - clusters.log_weight[one]
         - clusters.log_weight[two]
-        + prior.log_size[middle]
-        + prior.log_size[size - middle]
-        - prior.log_size[size_one]
-        - prior.log_size[size_two]
+        + prior.log_size[size_left]
+        + prior.log_size[size_right]
+        - prior.log_size[clusters.size[one]]
+        - prior.log_size[clusters.size[two]]
     )
-    if log_ratio < LEAST_LOG_UNIFORM - LARGEST_LOG_CHANCES:
-        return 0
-    forward = candidates_in(record, two, layout, clusters)
-    if size_one > 1:
-        back = candidates_in(record, one, layout, clusters)
-    else:
-        back = candidates_in(rival, two, layout, clusters)
-    if back == 0.0:
-        return 0  # no pair leads back
-    log_ratio += math.log(back / forward)
-    if not accepted(log_ratio, word):
-        return 0
-    clusters.log_weight[link_ring(0, middle, clusters, scratch)] = left
-    clusters.log_weight[link_ring(middle, size, clusters, scratch)] = right
-    return 1
 
 
 @jit
@@ -287,11 +306,13 @@ def propose(block, count, seed, chain, sweep, layout, parameters, prior, cluster
 
     Four kernels, each exact by itself, are mixed without looking at the linkage: splits and merges
     by uniform pairs, splits and merges by candidates, transfers by candidates, and departures of a
-    record from its cluster with arrivals of lone records.
+    record from its cluster with arrivals of lone records. The first takes every record equally
+    often, the others take records by their weights.
     """
     start, end = layout.block_start[block], layout.block_start[block + 1]
     records = end - start
     choices = stream(seed, chain, sweep, block, PROPOSE)
+    finer = stream(seed, chain, sweep, block, CHOOSE)
     spare = stream(seed, chain, sweep, block, SPLIT)
     used = 0
     log_unit, free = prior.log_unit[block], prior.free[block]
@@ -303,8 +324,12 @@ def propose(block, count, seed, chain, sweep, layout, parameters, prior, cluster
 
     for t in range(proposals):
         pair, decision = words(choices, t)
-        record = start + below(low(pair), records)
+        column, slot = words(finer, t)
         coin = np.int64(decision & COIN)
+        if coin < layout.uniform_share:
+            record = start + below(low(pair), records)
+        else:
+            record = choose_record(low(pair), column, start, records, layout)
         has_candidates = layout.candidate_start[record + 1] > layout.candidate_start[record]
         one = np.int64(clusters.entity[record])
         size = clusters.size[one]
@@ -312,15 +337,13 @@ def propose(block, count, seed, chain, sweep, layout, parameters, prior, cluster
         if alone and size > 1:
             partner = record
         else:
-            informed = has_candidates and coin >= layout.uniform_share
-            if alone:
-                informed = has_candidates and (
-                    np.int64(words(spare, used)[0] & COIN) >= layout.uniform_share
-                )
-                used += 1
-            partner = choose_partner(record, informed, high(pair), start, end, layout)
-            if partner < 0:
-                continue
+            toss = np.int64(high(column) & COIN) if alone else coin
+            if has_candidates and toss >= layout.uniform_share:
+                partner = choose_candidate(record, slot, layout)
+            else:
+                partner = uniform_partner(record, high(pair), start, end, layout)
+                if partner < 0:
+                    continue
         two = np.int64(clusters.entity[partner])
 
         if not alone and has_candidates and coin >= layout.uniform_share and coin & 3 == 2:

@@ -8,11 +8,11 @@ import numpy as np
 
 from smered.kernels.jit import jit_inline
 
-__all__ = ["DISTORT", "EXTRA", "PROPOSE", "SPLIT", "TRUE"]
+__all__ = ["CHOOSE", "DISTORT", "EXTRA", "PROPOSE", "SPLIT", "TRUE", "WRITTEN"]
 __all__ += ["below", "high", "low", "stream", "uniform", "words"]
 
 # What a stream is for. Streams of different purpose never share a number.
-PROPOSE, SPLIT, TRUE, EXTRA, DISTORT = 0, 1, 2, 3, 4
+PROPOSE, SPLIT, TRUE, EXTRA, DISTORT, WRITTEN, CHOOSE = 0, 1, 2, 3, 4, 5, 6
 PURPOSES = 8
 
 MASK = np.uint64(0xFFFFFFFF)
@@ -78,6 +78,6 @@ def below(half, bound):
 
     Its relative bias is below bound / 2**32. It only ever chooses which pair is proposed: splits
     and merges are exact under any choice. A transfer that is undone by another record assumes that
-    both are chosen equally often, which holds to a relative error of the block's size / 2**32.
+    both are chosen by their weights, which holds to a relative error of the block's size / 2**32.
     """
     return np.int64((half * np.uint64(bound)) >> HALF)

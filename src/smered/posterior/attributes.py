@@ -8,7 +8,8 @@ from smered.errors import ConfigError
 from smered.layout import Int64s
 from smered.posterior.draw import DrawView
 from smered.posterior.traces import Counts, only_seen
-from smered.records import Records, suggest
+from smered.records import Records
+from smered.suggest import suggest
 
 if TYPE_CHECKING:
     from smered.posterior.posterior import Posterior

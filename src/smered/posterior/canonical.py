@@ -1,5 +1,7 @@
 """The true values of the entities of an estimate, with their probabilities."""
 
+from collections.abc import Set
+
 import numpy as np
 import pyarrow as pa
 
@@ -7,7 +9,9 @@ from smered.layout import Floats, Int64s
 from smered.model import Model
 from smered.posterior.estimate import Estimate
 
-__all__ = ["canonical_table", "true_value_probabilities"]
+__all__ = ["canonical_table", "free_name", "true_value_probabilities"]
+
+OWN = {"entity_id", "probability", "records", "files", "members"}  # columns of tables of entities
 
 
 def true_value_probabilities(
@@ -70,6 +74,20 @@ def canonical_table(estimate: Estimate, model: Model, theta: Floats, beta: Float
         value[owner[chosen]] = level[chosen]
         certainty[owner[chosen]] = probability[chosen]
         missing = value < 0
-        table[part.name] = part.levels.take(pa.array(value, mask=missing))
-        table[f"{part.name}: probability"] = pa.array(certainty, mask=missing)
+        name = free_name(part.name, {*table, *OWN})
+        table[name] = part.levels.take(pa.array(value, mask=missing))
+        table[free_name(f"{part.name}: probability", set(table))] = pa.array(
+            certainty, mask=missing
+        )
     return pa.table(table)
+
+
+def free_name(name: str, taken: Set[str]) -> str:
+    """A name for an input column that no other column has.
+
+    >>> free_name("records", {"records"})
+    'input_records'
+    """
+    while name in taken:
+        name = f"input_{name}"
+    return name

@@ -44,6 +44,8 @@ class Redrawer:
             hyperparameters=np.empty(0),
             level_counts=np.empty(0, np.int64),
             distorted=np.empty((0, 0), np.int64),
+            telling=np.empty((0, 0), np.int64),
+            grade=np.empty(0, np.uint8),
         )
         drawn = np.empty((n, fields), np.int32), np.empty((n, fields), np.int32)
         tables = tabulate(theta, beta, model)

@@ -27,6 +27,7 @@ class Estimate:
     entity: Int64s  # (n,) number of each record's entity
     probability: Floats  # (N,) posterior probability that exactly these records are one entity
     entity_id: tuple[str, ...]  # (N,) the same for the same records in every run
+    loss: Loss = "mpmms"
 
     def __len__(self) -> int:
         return len(self.probability)
@@ -69,7 +70,8 @@ def make_estimate(sets: MatchingSets, draws: int, records: Records, loss: Loss) 
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))  # entities in order of their first record
     entity = rank[np.unique(labels, return_inverse=True)[1]]
-    return Estimate(entity, cluster_probability(entity, sets, draws), entity_ids(entity, records))
+    probability = cluster_probability(entity, sets, draws)
+    return Estimate(entity, probability, entity_ids(entity, records), loss)
 
 
 def shared_labels(sets: MatchingSets) -> Int64s:

@@ -1,18 +1,18 @@
 """Where tables come from: files and databases, each read whole into an Arrow table."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from smered.errors import DataError
 from smered.sources.columnar import ARROW, PARQUET, read_arrow, read_parquet
-from smered.sources.databases import DATABASES, read_database
+from smered.sources.databases import read_database
 from smered.sources.delimited import read_delimited
+from smered.sources.places import from_folder, is_address, split_name, to_folder
 from smered.sources.source import Source
+from smered.suggest import suggest
 
-__all__ = ["Source", "read_sources"]
+__all__ = ["Source", "from_folder", "read_sources", "to_folder"]
 
-NAMED = re.compile(r"(?P<name>[\w.\- ]+)=(?P<place>.+)", re.DOTALL)  # NAME=PLACE
 SIGNATURES = {
     b"PK\x03\x04": "an Excel workbook or a zip archive; save the sheet as CSV",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV",
@@ -31,10 +31,9 @@ def read_sources(
     """
     sources: dict[str, Source] = {}
     for text in places:
-        found = None if Path(text).exists() else NAMED.fullmatch(text)
-        place = found["place"] if found else text
+        given, place = split_name(text)
         source = read_source(place, encoding, delimiter)
-        name = found["name"].strip() if found else source.name
+        name = given or source.name
         if name in sources:
             raise DataError(
                 f"{sources[name].label} and {source.label} would both be called {name!r}; "
@@ -46,7 +45,7 @@ def read_sources(
 
 def read_source(place: str, encoding: str | None, delimiter: str | None) -> Source:
     """Read one place, whatever it is."""
-    if place.partition(":")[0].lower() in DATABASES and not Path(place).exists():
+    if is_address(place):
         return read_database(place)
     path = Path(place)
     start = read_start(path)
@@ -62,6 +61,8 @@ def read_source(place: str, encoding: str | None, delimiter: str | None) -> Sour
 
 def read_start(path: Path) -> bytes:
     """The first bytes of a file that must exist, be a file, and hold something."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise DataError(f"{path} is a pipe or a device; write the table to a file first")
     try:
         with path.open("rb") as file:
             start = file.read(16)
@@ -78,8 +79,6 @@ def read_start(path: Path) -> bytes:
 
 def other_files(path: Path) -> str:
     """Say which file was probably meant."""
-    from smered.records import suggest
-
     folder = path.parent
     if not folder.is_dir():
         return f"there is no folder {folder} either"

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from smered.errors import DataError
-from smered.sources.source import Source
+from smered.sources.source import Source, file_name
 
 __all__ = ["ARROW", "PARQUET", "read_arrow", "read_parquet"]
 
@@ -19,7 +19,7 @@ def read_parquet(path: Path) -> Source:
         table = pq.ParquetFile(path).read()
     except (pa.ArrowException, OSError) as error:
         raise damaged(path, "Parquet", error) from None
-    return Source(path.name.split(".")[0], str(path), "Parquet", table)
+    return Source(file_name(path), str(path), "Parquet", table)
 
 
 def read_arrow(path: Path) -> Source:
@@ -29,7 +29,7 @@ def read_arrow(path: Path) -> Source:
             table = pa.ipc.open_file(file).read_all()
     except (pa.ArrowException, OSError) as error:
         raise damaged(path, "Arrow", error) from None
-    return Source(path.name.split(".")[0], str(path), "Arrow", table)
+    return Source(file_name(path), str(path), "Arrow", table)
 
 
 def damaged(path: Path, kind: str, error: Exception) -> DataError:

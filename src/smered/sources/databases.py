@@ -6,67 +6,38 @@ only; a password in an address appears in no message and in no label.
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode
 
 import pyarrow as pa
 
 from smered.errors import DataError
-from smered.records import suggest
+from smered.sources.places import Address, parse_address
 from smered.sources.source import Source
+from smered.suggest import suggest
 
-__all__ = ["DATABASES", "read_database"]
+__all__ = ["read_database"]
 
 ROWS_AT_ONCE = 100_000
 LISTED = 30  # tables named in an error
-PASSWORDS = ("password", "sslpassword", "passfile")
 
 
-def read_database(address: str) -> Source:
+def read_database(text: str) -> Source:
     """Read a whole table."""
-    scheme, _, rest = address.partition(":")
-    place, _, query = rest.partition("?")
-    table = table_name(query)
-    label = f"{scheme}:{shown(place)}?{table}"
-    if not table:
-        raise DataError(f"{label} names no table; write {scheme}:{shown(place)}?TABLE")
-    hidden = secrets(place, query)
+    address = parse_address(text)
+    if not address.table:
+        raise DataError(f"{address.label} names no table; write {address.label}TABLE")
     try:
-        content = DATABASES[scheme.lower()](place, query, table)
+        content = DATABASES[address.scheme](address)
     except DataError as error:
-        raise DataError(f"{label}: {scrub(str(error), hidden)}") from None
+        raise DataError(f"{address.label}: {scrub(str(error), address.secrets)}") from None
     except ImportError as error:
         raise DataError(
-            f"{label}: reading it needs {error.name}; pip install 'smered[databases]'"
+            f"{address.label}: reading it needs {error.name}; pip install 'smered[databases]'"
         ) from None
-    return Source(table.rpartition(".")[2], label, scheme, without_extensions(content))
-
-
-def table_name(query: str) -> str:
-    """The table that the part after the question mark names, as TABLE or table=TABLE."""
-    for part in query.split("&"):
-        key, equals, value = part.partition("=")
-        if not equals and key:
-            return unquote(key)
-        if key == "table":
-            return unquote(value)
-    return ""
-
-
-def shown(place: str) -> str:
-    """A place without the password."""
-    parts = urlsplit(place)
-    user, at, host = parts.netloc.rpartition("@")
-    return parts._replace(netloc=f"{user.partition(':')[0]}{at}{host}").geturl()
-
-
-def secrets(place: str, query: str) -> list[str]:
-    """Everything in an address that no message may show."""
-    password = urlsplit(place).netloc.rpartition("@")[0].partition(":")[2]
-    found = [password, unquote(password)]
-    found += [value for key, value in parse_qsl(query) if key in PASSWORDS]
-    return [text for text in found if text]
+    return Source(address.table.rpartition(".")[2], address.label, address.scheme, content)
 
 
 def scrub(message: str, hidden: Sequence[str]) -> str:
@@ -93,22 +64,24 @@ def identifier(table: str, listed: Sequence[tuple[str, str]], default: str) -> s
 
 def existing(place: str) -> Path:
     """The file of a database, which must exist: drivers would create it."""
-    path = Path(unquote(place).removeprefix("//"))
+    path = Path(unquote(place))
     if not path.is_file():
         raise DataError("the file does not exist")
     return path
 
 
-def read_sqlite(place: str, query: str, table: str) -> pa.Table:
+def read_sqlite(address: Address) -> pa.Table:
     """Read a table of an SQLite database with Python's own driver."""
-    path = existing(place)
+    path = existing(address.place)
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         try:
             listed = connection.execute(
                 "SELECT 'main', name FROM sqlite_master WHERE type IN ('table', 'view')"
             ).fetchall()
-            cursor = connection.execute(f"SELECT * FROM {identifier(table, listed, 'main')}")
+            cursor = connection.execute(
+                f"SELECT * FROM {identifier(address.table, listed, 'main')}"
+            )
             names = [column[0] for column in cursor.description]
             columns: list[list[Any]] = [[] for _ in names]
             while rows := cursor.fetchmany(ROWS_AT_ONCE):
@@ -127,7 +100,8 @@ def typed(values: list[Any]) -> pa.Array:
     if kinds <= {int}:
         return pa.array(values, pa.int64())
     if kinds <= {int, float}:
-        return pa.array(values, pa.float64())
+        with suppress(pa.ArrowException):  # a whole number too long for a float stays as it is
+            return pa.array(values, pa.float64())
     if bytes in kinds:
         return pa.array([v if isinstance(v, bytes) else text(v) for v in values], pa.binary())
     return pa.array([text(value) for value in values], pa.string())
@@ -138,51 +112,45 @@ def text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def read_duckdb(place: str, query: str, table: str) -> pa.Table:
+def read_duckdb(address: Address) -> pa.Table:
     """Read a table of a DuckDB database."""
     import duckdb
 
-    path = existing(place)
+    path = existing(address.place)
     try:
         with duckdb.connect(str(path), read_only=True) as connection:
             listed = connection.execute(
                 "SELECT table_schema, table_name FROM information_schema.tables"
             ).fetchall()
-            name = identifier(table, listed, "main")
+            name = identifier(address.table, listed, "main")
             return connection.sql(f"SELECT * FROM {name}").to_arrow_table()
     except duckdb.Error as error:
         raise DataError(f"cannot read the database: {error}") from None
 
 
-def read_postgresql(place: str, query: str, table: str) -> pa.Table:
+def read_postgresql(address: Address) -> pa.Table:
     """Read a table of a PostgreSQL database over ADBC."""
     import adbc_driver_postgresql.dbapi as driver
 
-    options = [(key, value) for key, value in parse_qsl(query) if key != "table"]
-    uri = f"postgresql:{place}" + (f"?{urlencode(options)}" if options else "")
+    password = f":{quote(unquote(address.password), safe='')}" if address.password else ""
+    user = address.user.replace("@", f"{password}@")
+    uri = f"postgresql://{user}{address.place}"
+    if address.options:
+        uri += f"?{urlencode(address.options)}"
     try:
         with driver.connect(uri) as connection, connection.cursor() as cursor:
             cursor.execute(
                 "SELECT table_schema::text, table_name::text FROM information_schema.tables "
                 "WHERE table_schema NOT IN ('pg_catalog', 'information_schema')"
             )
-            name = identifier(table, cursor.fetchall(), "public")
+            name = identifier(address.table, cursor.fetchall(), "public")
             cursor.execute(f"SELECT * FROM {name}")
             return cursor.fetch_arrow_table()
     except driver.Error as error:
         raise DataError(f"cannot read the database: {error}") from None
 
 
-def without_extensions(table: pa.Table) -> pa.Table:
-    """Types that a database made up, such as PostgreSQL's numeric, as what they are stored as."""
-    for i, field in enumerate(table.schema):
-        if isinstance(field.type, pa.BaseExtensionType):
-            column = table.column(i).cast(field.type.storage_type)
-            table = table.set_column(i, field.name, column)
-    return table
-
-
-DATABASES: dict[str, Callable[[str, str, str], pa.Table]] = {
+DATABASES: dict[str, Callable[[Address], pa.Table]] = {
     "duckdb": read_duckdb,
     "sqlite": read_sqlite,
     "postgresql": read_postgresql,

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from smered.errors import DataError
-from smered.sources.source import Source
+from smered.sources.source import Source, file_name
 
 __all__ = ["read_delimited"]
 
@@ -26,6 +26,7 @@ MARKS = {  # byte order marks, the longer first
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+SPELT = {"tab": "\t", "\\t": "\t"}
 COMPRESSED = {".gz", ".bz2", ".zst", ".lz4"}
 LATIN = {  # the letters that names in each encoding use; on a tie the first wins
     "cp1252": set("äöüßéèêëàâáãåæçñóòôõøíìîïúùûœÿÄÖÜÉÈÊËÀÂÁÃÅÆÇÑÓÒÔÕØÍÌÎÏÚÙÛŒŸ"),
@@ -42,11 +43,15 @@ BLOCK = 1 << 24  # bytes parsed at once: no row may be longer
 
 def read_delimited(path: Path, *, encoding: str | None, delimiter: str | None) -> Source:
     """Read a text table whose first row names the columns."""
-    if delimiter is not None and len(delimiter) != 1:
-        raise DataError(f"delimiter {delimiter!r} must be one character")
+    delimiter = SPELT.get(delimiter or "", delimiter)
+    if delimiter is not None and not (len(delimiter) == 1 and delimiter.isascii()):
+        raise DataError(f"delimiter {delimiter!r} must be one plain character, or tab")
     encoding = checked_encoding(encoding)
-    with open_bytes(path) as file:
-        sample = file.read(SAMPLE)
+    try:
+        with open_bytes(path) as file:
+            sample = file.read(SAMPLE)
+    except OSError as error:
+        raise DataError(f"cannot decompress {path}: {error}; write it again") from None
     whole = len(sample) < SAMPLE
     encoding = encoding or find_encoding(path, sample, whole)
     try:
@@ -74,10 +79,14 @@ def open_bytes(path: Path) -> pa.NativeFile:
 
 def checked_encoding(encoding: str | None) -> str | None:
     """The name of an encoding that Python knows."""
+    if encoding is None:
+        return None
     try:
-        return None if encoding is None else codecs.lookup(encoding).name
-    except LookupError:
+        "a".encode(encoding)
+        name = codecs.lookup(encoding).name
+    except (LookupError, ValueError):
         raise DataError(f"encoding {encoding!r} is unknown; try utf-8 or cp1252") from None
+    return "utf-8-sig" if name == "utf-8" else name  # with or without a byte order mark
 
 
 def find_encoding(path: Path, sample: bytes, whole: bool) -> str:
@@ -128,7 +137,8 @@ def wrong_encoding(path: Path, encoding: str) -> DataError:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         return DataError(
-            f"{path}: line {line} is not {encoding} (byte 0x{content[error.start]:02x}); "
+            f"{path}: line {line} is not {encoding.removesuffix('-sig')} "
+            f"(byte 0x{content[error.start]:02x}); "
             "name the right encoding with --encoding, such as cp1252"
         )
     return DataError(f"{path} cannot be read as {encoding}; name its encoding with --encoding")
@@ -137,8 +147,9 @@ def wrong_encoding(path: Path, encoding: str) -> DataError:
 def parse(path: Path, sample: bytes, whole: bool, encoding: str, delimiter: str | None) -> Source:
     """Read a table whose encoding is known."""
     text = codecs.getincrementaldecoder(encoding)().decode(sample, final=whole)
-    lines = text.splitlines(keepends=True)
+    lines = list(io.StringIO(text, newline=""))
     lines = lines if whole or len(lines) == 1 else lines[:-1]
+    csv.field_size_limit(BLOCK)
     chosen = delimiter or find_delimiter(lines)
     reader = csv.reader(lines, delimiter=chosen)
     rows = (row for row in reader if row)
@@ -155,7 +166,7 @@ def parse(path: Path, sample: bytes, whole: bool, encoding: str, delimiter: str 
     if encoding not in ("utf-8", "utf-8-sig"):
         notes.append(f"read as {encoding}; if letters look wrong, give --encoding")
     how = f"CSV, {encoding.removesuffix('-sig')}, {DELIMITERS.get(chosen, repr(chosen))}"
-    return Source(path.name.split(".")[0], str(path), how, table, tuple(notes))
+    return Source(file_name(path), str(path), how, table, tuple(notes))
 
 
 def find_delimiter(lines: list[str]) -> str:
@@ -214,7 +225,10 @@ def parse_table(
                     use_threads=not one_by_one,
                 ),
                 pa_csv.ParseOptions(
-                    delimiter=delimiter, newlines_in_values=True, invalid_row_handler=note
+                    delimiter=delimiter,
+                    newlines_in_values=True,
+                    ignore_empty_lines=len(names) > 1,  # else an empty line is an empty value
+                    invalid_row_handler=note,
                 ),
                 pa_csv.ConvertOptions(
                     column_types=dict.fromkeys(names, pa.string()),

@@ -1,10 +1,11 @@
 """What every source gives."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
-__all__ = ["Source"]
+__all__ = ["Source", "file_name"]
 
 
 class Source(NamedTuple):
@@ -15,3 +16,8 @@ class Source(NamedTuple):
     how: str  # such as "CSV, UTF-8, comma"
     table: pa.Table
     notes: tuple[str, ...] = ()  # what a user should know
+
+
+def file_name(path: Path) -> str:
+    """What a file is called in the linkage: its name without endings."""
+    return path.name.lstrip(".").split(".")[0] or path.name

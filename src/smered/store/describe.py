@@ -78,7 +78,7 @@ def build_field(description: Mapping[str, Any]) -> Field:
     """Build a field from its description."""
     settings = settings_of(description)
     if description["type"] == "Joint":
-        return Joint(*settings.pop("columns"), **settings)
+        return Joint(*settings.pop("columns"), name=settings.pop("label"), **settings)
     return FIELDS[description["type"]](**settings)
 
 

@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 
 from smered.errors import RunError
 
-__all__ = ["as_numpy", "read_json", "read_table", "write_csv", "write_json", "write_table"]
+__all__ = [
+    "as_numpy",
+    "cannot_write",
+    "read_json",
+    "read_table",
+    "write_csv",
+    "write_json",
+    "write_table",
+]
 __all__ += ["write_text"]
 
 

@@ -11,6 +11,7 @@ import platform
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +27,7 @@ from smered.model import Model
 from smered.sampler import Settings
 from smered.state import ChainState
 from smered.store.describe import describe_model, rebuild_model
-from smered.store.disk import read_json, read_table, write_json, write_table
+from smered.store.disk import cannot_write, read_json, read_table, write_json, write_table
 from smered.store.lifetimes import LIFETIMES, Lifetimes
 from smered.store.records import fingerprints, read_records, write_records
 from smered.store.rows import DRAWS, MOVES, TIMINGS, ChainRecorder, Rows
@@ -37,6 +38,8 @@ __all__ = ["FORMAT", "RunFolder"]
 FORMAT = 1
 RUN, LOCK, LOG = "run.json", "lock", "smered.log"
 STATE = pa.schema([pa.field("name", pa.string()), pa.field("data", pa.binary())])
+OUTPUTS = [f"{table}.{kind}" for table in ("linked", "entities", "pairs")
+           for kind in ("csv", "parquet")] + ["summary.json", LOG]  # fmt: skip
 TABLES = {"lifetimes": LIFETIMES, "draws": DRAWS, "timings": TIMINGS}
 
 
@@ -58,13 +61,16 @@ class RunFolder:
         model: Model,
         settings: Settings,
         every: int,
+        *,
         provenance: Mapping[str, Any] | None = None,
+        replace: bool = False,
     ) -> "RunFolder":
-        """Make a new run folder; refuse one that holds anything already.
+        """Make a new run folder, and reserve it for this process.
 
+        A folder that holds anything already is refused, unless it holds a run to `replace`.
         `provenance` is kept in run.json as it is.
         """
-        cls.check_target(path)
+        cls.check_target(path, replace=replace)
         content = {
             "format": FORMAT,
             "smered": smered.__version__,
@@ -79,40 +85,41 @@ class RunFolder:
             "checkpoint_every": every,
             "inputs": fingerprints(model.records),
             "provenance": dict(provenance or {}),
+            "contents": {},
         }
+        run = cls(path, RunFile.model_validate(content))
         try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise cannot_write(path, error) from None
+        run._reserve()
+        try:
+            cls.check_target(path, replace=replace)  # another process may have been quicker
+            remove_run(path)
             content["contents"] = write_records(path, model.records)
             write_json(path / RUN, content)
         except BaseException:
             shutil.rmtree(path / "records", ignore_errors=True)  # leave no half of a run
+            with suppress(OSError):
+                (path / LOCK).unlink()
+            run.unlock()
             raise
-        return cls(path, RunFile.model_validate(content))
+        run.content = RunFile.model_validate(content)
+        return run
 
     @staticmethod
     def check_target(path: Path, *, replace: bool = False) -> None:
         """Refuse a place where no run folder can be made; `replace` admits one with a run."""
         if path.exists() and not path.is_dir():
             raise ConfigError(f"{path} is a file; choose another folder")
-        if holds_something(path) and not (replace and (path / RUN).exists()):
+        if holds_something(path) and not (replace and is_run(path)):
             remedy = "choose another folder"
-            if (path / RUN).exists():
+            if is_run(path):
                 remedy += ", or replace the run in it with --force"
             raise ConfigError(f"{path} exists already and is not empty; {remedy}")
         parent = next(p for p in [path, *path.absolute().parents] if p.exists())
         if not os.access(parent, os.W_OK | os.X_OK):
             raise RunError(f"cannot write to {parent}: choose another folder")
-
-    @classmethod
-    def remove(cls, path: Path) -> None:
-        """Remove the run in a folder, unless another process is at it."""
-        cls.check_target(path, replace=True)
-        if holds_something(path):
-            run = cls(path, RunFile.model_construct())
-            run._reserve()
-            try:
-                shutil.rmtree(path)
-            finally:
-                run.unlock()
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
@@ -126,6 +133,8 @@ class RunFolder:
 
     def lock(self) -> None:
         """Reserve the folder for this process; the reservation ends with the process."""
+        if self._lock is not None:
+            return
         self._reserve()
         # what another process wrote before it gave the folder free
         self.content = read_checked(RunFile, self.path / RUN)
@@ -299,8 +308,25 @@ class RunFolder:
 
 
 def holds_something(path: Path) -> bool:
-    """Whether a folder holds more than the log of a run that never began."""
-    return path.is_dir() and any(entry.name != LOG for entry in path.iterdir())
+    """Whether a folder holds more than what a run that never began leaves."""
+    return path.is_dir() and any(entry.name not in (LOG, LOCK) for entry in path.iterdir())
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder holds a run of ours."""
+    try:
+        return "format" in read_json(path / RUN) and (path / "records").is_dir()
+    except RunError:
+        return False
+
+
+def remove_run(path: Path) -> None:
+    """Remove what a run and its outputs left in a folder, and nothing else."""
+    for name in (*TABLES, "checkpoints", "records"):
+        shutil.rmtree(path / name, ignore_errors=True)
+    for name in OUTPUTS:
+        (path / name).unlink(missing_ok=True)
+    (path / RUN).unlink(missing_ok=True)
 
 
 def now() -> str:
@@ -346,6 +372,8 @@ def unpack_state(
         hyperparameters=array("hyperparameters", np.float64, len(model.prior.hyperparameters)),
         level_counts=array("level_counts", np.int64, levels),
         distorted=array("distorted", np.int64, *rates),
+        telling=array("telling", np.int64, *rates),
+        grade=np.frombuffer(data.get("grade", b""), np.uint8).copy(),
     )
     started = checkpoint.draws > 0
     recorder = ChainRecorder(

@@ -1,0 +1,77 @@
+"""How doubtful each candidate is: where proposals are worth making."""
+
+import math
+
+from smered.kernels.jit import jit, jit_inline
+from smered.kernels.likelihood import log_weight
+from smered.kernels.moves import (
+    arrange_transfer,
+    build_rings,
+    gather,
+    log_merge_ratio,
+    log_transfer_ratio,
+    same_file_member,
+    weigh_clusters,
+)
+from smered.kernels.partners import build_alias
+
+__all__ = ["alias_blocks", "measure_evenness"]
+
+
+@jit
+def alias_blocks(block_start, weight, cut, alias):
+    """Build the alias table of every block; overwrites weight (n,)."""
+    for block in range(block_start.shape[0] - 1):
+        start, end = block_start[block], block_start[block + 1]
+        build_alias(weight[start:end], cut[start:end], alias[start:end])
+
+
+@jit_inline
+def log_odds(record, candidate, log_unit, free, layout, parameters, prior, clusters, scratch):
+    """Log odds of the record being with the candidate, everything else staying as it is.
+
+    Up to its sign, and without Hastings factors: where the two are together, of the record leaving
+    its cluster; where the record is alone, of joining the candidate's; else, of a transfer there.
+    """
+    one, two = clusters.entity[record], clusters.entity[candidate]
+    size_one, size_two = clusters.size[one], clusters.size[two]
+    if one == two:
+        gather(record, 0, clusters, scratch)  # the record first
+        left = log_weight(0, 1, layout, parameters, scratch)
+        right = log_weight(1, size_one - 1, layout, parameters, scratch)
+        left_free = max(free - 1, 0) if free >= 0 else free
+        return log_merge_ratio(
+            clusters.log_weight[one], left, right, 1, size_one - 1, log_unit, left_free, 0.0, prior
+        )
+    rival = same_file_member(record, two, layout, clusters)
+    if size_one == 1 and rival < 0:
+        middle = gather(record, 0, clusters, scratch)
+        size = gather(two, middle, clusters, scratch)
+        merged = log_weight(0, size, layout, parameters, scratch)
+        apart = clusters.log_weight[one], clusters.log_weight[two]
+        return log_merge_ratio(merged, apart[0], apart[1], 1, size_two, log_unit, free, 0.0, prior)
+    middle, size = arrange_transfer(record, rival, two, clusters, scratch)
+    left = log_weight(0, middle, layout, parameters, scratch)
+    right = log_weight(middle, size - middle, layout, parameters, scratch)
+    return log_transfer_ratio(left, right, one, two, middle, size - middle, prior, clusters)
+
+
+@jit
+def measure_evenness(first, last, layout, parameters, prior, clusters, scratch, evenness):
+    """Write exp(-|log odds|) of every candidate of blocks first..last-1 to evenness.
+
+    It is 1 where a proposal is as likely to be accepted as to be undone, near 0 where the answer
+    is certain either way.
+    """
+    for block in range(first, last):
+        start, end = layout.block_start[block], layout.block_start[block + 1]
+        build_rings(start, end, clusters)
+        weigh_clusters(start, end, layout, parameters, clusters, scratch)
+        log_unit, free = prior.log_unit[block], prior.free[block]
+        for record in range(start, end):
+            for i in range(layout.candidate_start[record], layout.candidate_start[record + 1]):
+                odds = log_odds(
+                    record, layout.candidates[i], log_unit, free, layout, parameters, prior,
+                    clusters, scratch,
+                )  # fmt: skip
+                evenness[i] = math.exp(-abs(odds))
