@@ -20,6 +20,8 @@ Int64s: TypeAlias = NDArray[np.int64]
 Uint8s: TypeAlias = NDArray[np.uint8]
 Uint32s: TypeAlias = NDArray[np.uint32]
 
+# Typed, so that kernels are not compiled once more for each constant they are called with.
+ZERO, UNIT = np.int64(0), np.int64(1)
 UNLIMITED = -1  # BlockPrior.free of a prior that does not count labels
 LEAST_WEIGHT = 0.01  # of a candidate, where the greatest is 1
 TOP_GRADE = 255
@@ -55,6 +57,8 @@ class Parameters(NamedTuple):
     inverse_theta: Floats  # (T,) 1 / theta
     cumulative: Floats  # (T,) running sums of theta within each field
     odds: Floats  # (R, p) (1 - beta) / beta; 0 for exact fields, which do not use it
+    agree: Floats  # (T,) weight of two records that agree at a level, rates not by file
+    differ: Floats  # (p,) weight of two records that differ
     small: int  # clusters up to this size are weighed by products, larger ones in logs
 
 
@@ -72,7 +76,7 @@ class Clusters(NamedTuple):
     entity: Int32s  # (n,) first record of each record's cluster: the state of the chain
     following: Int32s  # (n,) next record in the ring
     size: Int32s  # (n,) at a cluster's first record: its number of records
-    log_weight: Floats  # (n,) at a cluster's first record: log of its brackets (equation 4)
+    log_weight: Floats  # (n,) at a cluster's first record: log of its weight (equation 4)
 
 
 class Scratch(NamedTuple):

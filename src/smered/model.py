@@ -23,7 +23,7 @@ Distortion = Literal["field", "file"]
 
 # Redrawing y, z and the parameters costs about as much as this many proposals per record.
 PROPOSALS_PER_RECORD = 4
-LARGEST_STREAM = 2**32 - 1  # numbers that one stream of the generator holds
+LARGEST_STREAM = 2**31 - 1  # half the numbers that one stream of the generator holds
 
 
 @dataclass(frozen=True)

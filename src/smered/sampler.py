@@ -160,14 +160,12 @@ def condition_prior(state: ChainState, model: Model, rng: np.random.Generator) -
 def log_posterior(state: ChainState, model: Model, statistics: Statistics) -> float:
     """Log density of linkage and parameters, y and z summed out, up to a constant."""
     log_weight = float(statistics.block_log_weight.sum())
-    free = np.repeat(~model.exact, np.diff(model.field_start))
     log_theta = np.log(np.maximum(state.theta, LEAST_THETA))
-    total = log_weight + float(model.shown[free] @ log_theta[free])
-    total += float((model.mu - 1) @ log_theta)
+    total = log_weight + float((model.shown + model.mu - 1) @ log_theta)
     for column, part in enumerate(model.coded):
         if not part.exact:
             beta = np.clip(state.beta[:, column], LEAST_BETA, 1 - 1e-16)
-            total += float((model.observed[:, column] + part.a - 1) @ np.log(beta))
+            total += float((part.a - 1) * np.log(beta).sum())
             total += float((part.b - 1) * np.log1p(-beta).sum())
     n = len(state.entity)
     sizes = np.bincount(state.entity, minlength=1)

@@ -46,7 +46,11 @@ def tabulate(theta: Floats, beta: Floats, model: Model) -> Parameters:
     rarest = [inverse[a:b].max() for a, b in itertools.pairwise(starts)]
     largest_log_rho = float(np.log1p(odds.max(axis=0) * rarest).max())
     small = int(min(LARGEST_LOG_PRODUCT / max(largest_log_rho, 1e-9), 64))
-    return Parameters(theta, inverse, cumulative, odds, max(small, 1))
+    rate = np.where(model.exact, 0.0, beta[0])
+    differ = rate * (2.0 - rate)
+    levels = np.diff(starts)
+    agree = np.repeat(differ, levels) + np.repeat((1.0 - rate) ** 2, levels) * inverse
+    return Parameters(theta, inverse, cumulative, odds, agree, differ, max(small, 1))
 
 
 # How far from each other chains start, so that their agreement means something: which records

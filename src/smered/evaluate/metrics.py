@@ -117,13 +117,17 @@ def choose_two(sizes: Int64s) -> int:
     return int((sizes * (sizes - 1) // 2).sum())
 
 
-def pairs_within(labels: ArrayLike) -> int:
-    """Pairs of records with the same label.
+def pairs_within(*labels: ArrayLike) -> int:
+    """Pairs of records that have the same label in every one of the vectors.
 
     >>> pairs_within([1, 1, 1, 2])
     3
     """
-    return choose_two(np.bincount(number_labels(labels)))
+    codes = number_labels(labels[0])
+    for others in labels[1:]:
+        number = number_labels(others)
+        codes = number_labels(codes * (int(number.max(initial=0)) + 1) + number)
+    return choose_two(np.bincount(codes))
 
 
 def links(estimate: ArrayLike, truth: ArrayLike) -> Links:

@@ -63,15 +63,14 @@ class Serial:
         self, state: ChainState, parameters: Parameters, prior: BlockPrior, seed: int, chain: int
     ) -> Statistics:
         """Propose splits and merges in every block, then draw y and z."""
-        from smered.kernels.sweep import sweep_blocks
+        from smered.kernels.sweep import latent_blocks, propose_blocks
 
         clusters = Clusters(state.entity, *self._rings)
 
         def work(desk: Desk, first: int, last: int) -> None:
-            sweep_blocks(
-                first, last, seed, chain, state.sweep, self.layout, parameters, prior, clusters,
-                *desk, self._nothing,
-            )  # fmt: skip
+            place = (first, last, seed, chain, state.sweep, self.layout, parameters)
+            propose_blocks(*place, prior, clusters, *desk)
+            latent_blocks(*place, clusters, *desk, self._nothing, self._nothing)
 
         return self._run(work)
 

@@ -61,5 +61,9 @@ def jit(function: Function) -> Function:
 
 
 def jit_inline(function: Function) -> Function:
-    """Compile a small helper so that LLVM always inlines it into the kernels that call it."""
-    return compile_with(function, forceinline=True)
+    """Compile a small helper so that LLVM always inlines it into the kernels that call it.
+
+    It is kept with those, not by itself.
+    """
+    compiled: Function = njit(**(OPTIONS | {"cache": False}), forceinline=True)(function)
+    return compiled

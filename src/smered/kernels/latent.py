@@ -11,11 +11,14 @@ import numpy as np
 from smered.kernels.jit import jit, jit_inline
 from smered.kernels.likelihood import record_odds, tally_levels
 from smered.kernels.moves import gather
-from smered.kernels.rng import DISTORT, EXTRA, TRUE, WRITTEN, stream, uniform, words
+from smered.kernels.rng import DISTORT, EXTRA, FINE, TRUE, WRITTEN, stream, uniform, words
+from smered.layout import ZERO
 
 __all__ = ["draw_latent"]
 
 MISSING, DIFFER = -1, -2
+CHUNKS = 8  # numbers of 16 bits in two words: mostly they decide alone
+CHUNK_SIDES = 65536.0
 ROUNDING = 1e-12  # what may be left of 1 after taking all levels of a field away
 
 
@@ -52,7 +55,7 @@ def draw_true(size, field, u, extra, used, layout, parameters, scratch):
 
     A seen level v weighs theta_v times its tally of rho, every unseen one its theta.
     """
-    distinct = tally_levels(0, size, field, layout, parameters, scratch)
+    distinct = tally_levels(ZERO, size, field, layout, parameters, scratch)
     top = 0.0
     if size > parameters.small:
         for i in range(distinct):
@@ -117,23 +120,28 @@ def draw_true_values(row, size, used, written, writing, streams, layout, paramet
     by far the commonest case, need no tally: their level weighs theta_v prod rho, all others
     together 1 - theta_v.
     """
-    true_stream, extra, extra_written = streams
+    true_stream, fine, extra, extra_written = streams
     fields = layout.exact.shape[0]
-    half = (fields + 1) // 2
-    pair = words(true_stream, row * half)
+    calls = (fields + CHUNKS - 1) // CHUNKS
+    pair = words(true_stream, row * calls)
     for field in range(fields):
-        if field % 2 == 0 and field > 0:
-            pair = words(true_stream, row * half + field // 2)
+        if field % CHUNKS == 0 and field > 0:
+            pair = words(true_stream, row * calls + field // CHUNKS)
         level, product, present = agreed_level(size, field, layout, parameters, scratch)
         scratch.lone[field] = -1
         if level != MISSING and not layout.exact[field]:
             if present == 1:
                 scratch.lone[field] = level
             if writing or present > 1:
-                u = uniform(pair[field % 2])
+                chunk = chunk_of(pair, field % CHUNKS)
                 agreed = level >= 0 and size <= parameters.small
                 weight = parameters.theta[level] * product if agreed else 0.0
-                if not agreed or u * (weight + 1.0 - parameters.theta[level]) >= weight:
+                whole = weight + 1.0 - parameters.theta[level]
+                u = 0.0
+                certain = agreed and (chunk + 1.0) * whole <= CHUNK_SIDES * weight
+                if not certain:
+                    u = refine(chunk, fine, 2 * (row * fields + field))
+                if not certain and (not agreed or u * whole >= weight):
                     if present > 1:
                         level, used = draw_true(
                             size, field, u, extra, used, layout, parameters, scratch
@@ -144,6 +152,19 @@ def draw_true_values(row, size, used, written, writing, streams, layout, paramet
                         )
         scratch.true[field] = level
     return used, written
+
+
+@jit_inline
+def chunk_of(pair, number):
+    """One of the eight numbers of 16 bits in two words."""
+    word = pair[0] if number < 4 else pair[1]
+    return np.float64((word >> np.uint64(16 * (number % 4))) & np.uint64(65535))
+
+
+@jit_inline
+def refine(chunk, fine, index):
+    """The number in [0, 1) whose first 16 bits are known, from a stream of further bits."""
+    return (chunk + uniform(words(fine, index)[0])) / CHUNK_SIDES
 
 
 @jit_inline
@@ -172,21 +193,23 @@ def draw_latent(
     start, end = layout.block_start[block], layout.block_start[block + 1]
     fields = layout.exact.shape[0]
     writing = true.shape[0] > 0
+    fine = stream(seed, chain, sweep, block, FINE)
     streams = (
         stream(seed, chain, sweep, block, TRUE),
+        fine,
         stream(seed, chain, sweep, block, EXTRA),
         stream(seed, chain, sweep, block, WRITTEN),
     )
     distort = stream(seed, chain, sweep, block, DISTORT)
-    half = (fields + 1) // 2
-    used, written = 0, 0  # numbers of the second and third stream
+    calls = (fields + CHUNKS - 1) // CHUNKS
+    used, written = ZERO, ZERO  # numbers of the last two streams
     for name in range(start, end):
         if clusters.entity[name] != name:
             continue
         if clusters.size[name] == 1 and not writing:
             count_single(name, layout, statistics)
             continue
-        size = gather(name, 0, clusters, scratch)
+        size = gather(name, ZERO, clusters, scratch)
         used, written = draw_true_values(
             name - start, size, used, written, writing, streams, layout, parameters, scratch
         )
@@ -197,17 +220,20 @@ def draw_latent(
         for i in range(size):
             record = scratch.members[i]
             file_row = layout.rate_row[layout.cell_file[layout.cell[record]]]
-            pair = words(distort, (record - start) * half)
+            pair = words(distort, (record - start) * calls)
             for field in range(fields):
-                if field % 2 == 0 and field > 0:
-                    pair = words(distort, (record - start) * half + field // 2)
+                if field % CHUNKS == 0 and field > 0:
+                    pair = words(distort, (record - start) * calls + field // CHUNKS)
                 level = layout.values[record, field]
                 value = scratch.true[field]
                 is_distorted = level >= 0 and level != value
                 if level >= 0 and level == value and not layout.exact[field]:
                     # equation 10: an equal value is distorted with probability 1 / rho
                     ratio = parameters.odds[file_row, field] * parameters.inverse_theta[level]
-                    is_distorted = uniform(pair[field % 2]) * (1.0 + ratio) < 1.0
+                    chunk = chunk_of(pair, field % CHUNKS)
+                    if chunk * (1.0 + ratio) < CHUNK_SIDES:  # else it cannot be
+                        u = refine(chunk, fine, 2 * ((record - start) * fields + field) + 1)
+                        is_distorted = u * (1.0 + ratio) < 1.0
                 if level >= 0 and scratch.lone[field] < 0:
                     statistics.telling[file_row, field] += 1
                     if is_distorted:

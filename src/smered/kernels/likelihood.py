@@ -5,8 +5,9 @@ The likelihood of a cluster C in field l is
     L_l(C) = prod_r (beta theta_{x_r}) * [ 1 + sum_{v seen} theta_v (prod_{r: x_r = v} rho_rv - 1) ]
     rho_rv = 1 + odds_r / theta_v,    odds = (1 - beta) / beta
 
-The product before the bracket is the same for every linkage, so kernels weigh clusters by the
-brackets alone. An exact field (beta = 0) has weight theta_v, or 0 if two levels were seen.
+A lone record has likelihood theta_x, whatever beta is. Kernels weigh clusters by L(C) over the
+likelihoods of their records alone: prod_r beta_r times the bracket, 1 for a lone record. An exact
+field (beta = 0) gives theta_v over the product of its records' theta, or 0 if two levels were seen.
 """
 
 import math
@@ -56,20 +57,28 @@ def tally_levels(first, size, field, layout, parameters, scratch):
 
 @jit_inline
 def exact_factor(first, size, field, layout, parameters, scratch):
-    """theta_v if all members with a value show v, 1 if none has a value, 0 if they differ."""
-    common = -1
+    """theta_v**(1 - s) if all s members with a value show v, 1 if none does, 0 if they differ."""
+    common, factor = -1, 1.0
     for i in range(first, first + size):
         level = layout.values[scratch.members[i], field]
         if level >= 0:
-            if common >= 0 and level != common:
-                return 0.0
+            if common >= 0:
+                if level != common:
+                    return 0.0
+                factor *= parameters.inverse_theta[level]
             common = level
-    return parameters.theta[common] if common >= 0 else 1.0
+    return factor
+
+
+@jit_inline
+def record_rate(record, field, layout, parameters):
+    """The distortion rate of one record's file and a field."""
+    return 1.0 / (1.0 + record_odds(record, field, layout, parameters))
 
 
 @jit
 def log_bracket(first, size, field, layout, parameters, scratch):
-    """Log of the bracket of equation (3), computed in logs: for clusters of any size."""
+    """Log of the weight in one field, computed in logs: for clusters of any size."""
     distinct = tally_levels(first, size, field, layout, parameters, scratch)
     top = 0.0
     unseen = 1.0
@@ -82,59 +91,87 @@ def log_bracket(first, size, field, layout, parameters, scratch):
         level = scratch.seen[i]
         total += math.exp(math.log(parameters.theta[level]) + scratch.tally[level] - top)
         scratch.tally[level] = 0.0
-    return top + math.log(total)
+    log_rates = 0.0
+    for i in range(first, first + size):
+        record = scratch.members[i]
+        if layout.values[record, field] >= 0:
+            log_rates += math.log(record_rate(record, field, layout, parameters))
+    return top + math.log(total) + log_rates
 
 
 @jit_inline
 def bracket(first, size, field, layout, parameters, scratch):
-    """The bracket of equation (3) by products: for clusters up to `small`."""
+    """The weight in one field by products: for clusters up to `small`."""
     distinct = tally_levels(first, size, field, layout, parameters, scratch)
     total = 1.0
     for i in range(distinct):
         level = scratch.seen[i]
         total += parameters.theta[level] * (scratch.tally[level] - 1.0)
         scratch.tally[level] = 0.0
+    for i in range(first, first + size):
+        record = scratch.members[i]
+        if layout.values[record, field] >= 0:
+            total *= record_rate(record, field, layout, parameters)
     return total
 
 
 @jit_inline
-def pair_bracket(first, field, layout, parameters, scratch):
-    """The bracket of two records, the commonest cluster by far, without a tally."""
-    record, other = scratch.members[first], scratch.members[first + 1]
+def pair_weight(record, other, field, layout, parameters):
+    """The weight of two records in one field: the commonest cluster by far (equation 5)."""
     level, other_level = layout.values[record, field], layout.values[other, field]
-    total = 1.0
-    if level >= 0 and level == other_level:
-        inverse = parameters.inverse_theta[level]
-        ratio = record_odds(record, field, layout, parameters) * inverse
-        other_ratio = record_odds(other, field, layout, parameters) * inverse
-        return total + parameters.theta[level] * (ratio + other_ratio + ratio * other_ratio)
-    if level >= 0:
-        total += record_odds(record, field, layout, parameters)
-    if other_level >= 0:
-        total += record_odds(other, field, layout, parameters)
-    return total
+    if level < 0 or other_level < 0:
+        return 1.0
+    if parameters.odds.shape[0] == 1 or layout.exact[field]:
+        return parameters.agree[level] if level == other_level else parameters.differ[field]
+    rate = record_rate(record, field, layout, parameters)
+    other_rate = record_rate(other, field, layout, parameters)
+    weight = rate + other_rate - rate * other_rate
+    if level == other_level:
+        weight += (1.0 - rate) * (1.0 - other_rate) * parameters.inverse_theta[level]
+    return weight
 
 
 @jit_inline
-def log_weight(first, size, layout, parameters, scratch):
-    """Log weight of the cluster scratch.members[first : first + size]: its brackets, all fields."""
+def log_pair_weight(record, other, layout, parameters):
+    """Log weight of two records, all fields."""
+    total = 0.0
+    product = 1.0
+    for field in range(layout.exact.shape[0]):
+        product *= pair_weight(record, other, field, layout, parameters)
+        if product > HUGE or product < TINY:
+            if product == 0.0:
+                return -math.inf
+            total += math.log(product)
+            product = 1.0
+    return total + math.log(product)
+
+
+@jit
+def log_large_weight(first, size, layout, parameters, scratch):
+    """Log weight of three records or more, all fields; not inlined, for it is long and rare."""
     total = 0.0
     product = 1.0
     for field in range(layout.exact.shape[0]):
         if layout.exact[field]:
             product *= exact_factor(first, size, field, layout, parameters, scratch)
-            if product == 0.0:
-                return -math.inf
         elif size > parameters.small:
             total += log_bracket(first, size, field, layout, parameters, scratch)
-        elif size == 1:
-            if layout.values[scratch.members[first], field] >= 0:
-                product *= 1.0 + record_odds(scratch.members[first], field, layout, parameters)
-        elif size == 2:
-            product *= pair_bracket(first, field, layout, parameters, scratch)
         else:
             product *= bracket(first, size, field, layout, parameters, scratch)
         if product > HUGE or product < TINY:
+            if product == 0.0:
+                return -math.inf
             total += math.log(product)
             product = 1.0
     return total + math.log(product)
+
+
+@jit_inline
+def log_weight(first, size, layout, parameters, scratch):
+    """Log weight of the cluster scratch.members[first : first + size], all fields."""
+    if size == 1:
+        return 0.0
+    if size == 2:
+        record, other = scratch.members[first], scratch.members[first + 1]
+        return log_pair_weight(record, other, layout, parameters)
+    return log_large_weight(first, size, layout, parameters, scratch)

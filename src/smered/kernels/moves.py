@@ -14,13 +14,14 @@ from smered.kernels.partners import (
     uniform_partner,
 )
 from smered.kernels.rng import CHOOSE, PROPOSE, SPLIT, below, high, low, stream, uniform, words
+from smered.layout import UNIT, ZERO
 
 __all__ = ["build_rings", "gather", "propose", "weigh_clusters"]
 
 LOG_2 = math.log(2.0)
 LEAST_LOG_UNIFORM = -37.0  # below the logarithm of the smallest positive uniform, 2**-53
 LARGEST_LOG_CHANCES = 50.0  # more than the log of any ratio of weights of candidates
-ROUNDING_INDEX = 4294967295  # the last index of a stream, which no proposal reaches
+ROUNDING_INDEX = np.int64(4294967295)  # the last index of a stream, which no proposal reaches
 COIN = np.uint64(2047)  # the bits of a word that its uniform number does not use
 ONE = np.uint64(1)
 
@@ -77,9 +78,11 @@ def build_rings(start, end, clusters):
 def weigh_clusters(start, end, layout, parameters, clusters, scratch):
     """Compute the log weight of every cluster of a block."""
     for record in range(start, end):
-        if clusters.entity[record] == record:
-            size = gather(record, 0, clusters, scratch)
-            clusters.log_weight[record] = log_weight(0, size, layout, parameters, scratch)
+        if clusters.size[clusters.entity[record]] == 1:
+            clusters.log_weight[record] = 0.0
+        elif clusters.entity[record] == record:
+            size = gather(record, ZERO, clusters, scratch)
+            clusters.log_weight[record] = log_weight(ZERO, size, layout, parameters, scratch)
 
 
 @jit_inline
@@ -125,11 +128,11 @@ def log_merge_ratio(merged, one, two, size_one, size_two, log_unit, free, log_ba
 @jit_inline
 def join(one, two, log_back, word, log_unit, free, layout, parameters, prior, clusters, scratch):
     """Propose to join two clusters; return whether they were."""
-    middle = gather(one, 0, clusters, scratch)
+    middle = gather(one, ZERO, clusters, scratch)
     size = gather(two, middle, clusters, scratch)
     if not legal_merge(middle, size, layout, scratch):
         return False
-    merged = log_weight(0, size, layout, parameters, scratch)
+    merged = log_weight(ZERO, size, layout, parameters, scratch)
     log_ratio = log_merge_ratio(
         merged,
         clusters.log_weight[one],
@@ -143,7 +146,7 @@ def join(one, two, log_back, word, log_unit, free, layout, parameters, prior, cl
     )
     if not accepted(log_ratio, word):
         return False
-    clusters.log_weight[link_ring(0, size, clusters, scratch)] = merged
+    clusters.log_weight[link_ring(ZERO, size, clusters, scratch)] = merged
     return True
 
 
@@ -155,8 +158,8 @@ def part(
 
     free: the block's free labels once the cluster is parted, or UNLIMITED.
     """
-    size = clusters.size[name]
-    left = log_weight(0, middle, layout, parameters, scratch)
+    size = np.int64(clusters.size[name])
+    left = log_weight(ZERO, middle, layout, parameters, scratch)
     right = log_weight(middle, size - middle, layout, parameters, scratch)
     log_ratio = -log_merge_ratio(
         clusters.log_weight[name],
@@ -171,7 +174,7 @@ def part(
     )
     if not accepted(log_ratio, word):
         return False
-    clusters.log_weight[link_ring(0, middle, clusters, scratch)] = left
+    clusters.log_weight[link_ring(ZERO, middle, clusters, scratch)] = left
     clusters.log_weight[link_ring(middle, size, clusters, scratch)] = right
     return True
 
@@ -183,7 +186,7 @@ def deal(cluster, record, partner, split_stream, dealt, clusters, scratch):
     Leaves the sides in scratch.members[:middle] and [middle:size]; returns middle and how many
     words of the split stream were used so far.
     """
-    size = clusters.size[cluster]
+    size = np.int64(clusters.size[cluster])
     left, right = 1, size - 1
     scratch.members[0] = record
     scratch.members[size - 1] = partner
@@ -236,7 +239,7 @@ def transfer(record, one, two, word, layout, parameters, prior, clusters, scratc
     if clusters.size[one] == 1 and rival < 0:
         return -1  # a merge in disguise
     middle, size = arrange_transfer(record, rival, two, clusters, scratch)
-    left = log_weight(0, middle, layout, parameters, scratch)
+    left = log_weight(ZERO, middle, layout, parameters, scratch)
     right = log_weight(middle, size - middle, layout, parameters, scratch)
     log_ratio = log_transfer_ratio(left, right, one, two, middle, size - middle, prior, clusters)
     if log_ratio < LEAST_LOG_UNIFORM - LARGEST_LOG_CHANCES:
@@ -251,7 +254,7 @@ def transfer(record, one, two, word, layout, parameters, prior, clusters, scratc
     log_ratio += math.log(back / forward)
     if not accepted(log_ratio, word):
         return 0
-    clusters.log_weight[link_ring(0, middle, clusters, scratch)] = left
+    clusters.log_weight[link_ring(ZERO, middle, clusters, scratch)] = left
     clusters.log_weight[link_ring(middle, size, clusters, scratch)] = right
     return 1
 
@@ -314,7 +317,7 @@ def propose(block, count, seed, chain, sweep, layout, parameters, prior, cluster
     choices = stream(seed, chain, sweep, block, PROPOSE)
     finer = stream(seed, chain, sweep, block, CHOOSE)
     spare = stream(seed, chain, sweep, block, SPLIT)
-    used = 0
+    used = ZERO
     log_unit, free = prior.log_unit[block], prior.free[block]
     limited = free >= 0
     expected = layout.proposals[block]
@@ -332,7 +335,7 @@ def propose(block, count, seed, chain, sweep, layout, parameters, prior, cluster
             record = choose_record(low(pair), column, start, records, layout)
         has_candidates = layout.candidate_start[record + 1] > layout.candidate_start[record]
         one = np.int64(clusters.entity[record])
-        size = clusters.size[one]
+        size = np.int64(clusters.size[one])
         alone = coin >= layout.uniform_share and coin & 3 == 3  # the record moves by itself
         if alone and size > 1:
             partner = record
@@ -358,7 +361,7 @@ def propose(block, count, seed, chain, sweep, layout, parameters, prior, cluster
         elif one != two:
             moves[0] += 1
             if alone:  # a departure leads back, whatever the pair
-                members = clusters.size[two]
+                members = np.int64(clusters.size[two])
                 if same_file_member(record, two, layout, clusters) >= 0:
                     continue
                 log_back = -log_chance(record, two, members, start, end, layout, clusters)
@@ -386,8 +389,8 @@ def propose(block, count, seed, chain, sweep, layout, parameters, prior, cluster
             if limited and free == 0:
                 continue
             if alone:
-                middle = 1
-                gather(record, 0, clusters, scratch)  # the record first
+                middle = UNIT
+                gather(record, ZERO, clusters, scratch)  # the record first
                 log_back = -log_chance(record, one, size - 1, start, end, layout, clusters)
             else:
                 middle, used = deal(one, record, partner, spare, used, clusters, scratch)

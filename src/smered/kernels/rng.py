@@ -8,11 +8,11 @@ import numpy as np
 
 from smered.kernels.jit import jit_inline
 
-__all__ = ["CHOOSE", "DISTORT", "EXTRA", "PROPOSE", "SPLIT", "TRUE", "WRITTEN"]
+__all__ = ["CHOOSE", "DISTORT", "EXTRA", "FINE", "PROPOSE", "SPLIT", "TRUE", "WRITTEN"]
 __all__ += ["below", "high", "low", "stream", "uniform", "words"]
 
 # What a stream is for. Streams of different purpose never share a number.
-PROPOSE, SPLIT, TRUE, EXTRA, DISTORT, WRITTEN, CHOOSE = 0, 1, 2, 3, 4, 5, 6
+PROPOSE, SPLIT, TRUE, EXTRA, DISTORT, WRITTEN, CHOOSE, FINE = map(np.int64, range(8))
 PURPOSES = 8
 
 MASK = np.uint64(0xFFFFFFFF)

@@ -1,106 +1,43 @@
-"""One sweep over a range of blocks: what an executor hands to a thread."""
+"""What an executor hands to a thread: one part of a sweep over a range of blocks."""
 
 from smered.kernels.jit import jit
 from smered.kernels.latent import draw_latent
 from smered.kernels.moves import build_rings, propose, weigh_clusters
 
-__all__ = ["latent_blocks", "sweep_blocks"]
+__all__ = ["latent_blocks", "propose_blocks"]
 
 
 @jit
-def sweep_blocks(
-    first,
-    last,
-    seed,
-    chain,
-    sweep,
-    layout,
-    parameters,
-    prior,
-    clusters,
-    scratch,
-    statistics,
-    nothing,
+def propose_blocks(
+    first, last, seed, chain, sweep, layout, parameters, prior, clusters, scratch, statistics
 ):
-    """Propose splits and merges in blocks first..last-1, then draw y and z and count them.
-
-    nothing (0, 0): where y and z go when only their counts are wanted.
-    """
+    """Make the proposals of a sweep in blocks first..last-1."""
     for block in range(first, last):
         start, end = layout.block_start[block], layout.block_start[block + 1]
         count = build_rings(start, end, clusters)
         weigh_clusters(start, end, layout, parameters, clusters, scratch)
         if layout.proposals[block] > 0.0:
             count = propose(
-                block,
-                count,
-                seed,
-                chain,
-                sweep,
-                layout,
-                parameters,
-                prior,
-                clusters,
-                scratch,
+                block, count, seed, chain, sweep, layout, parameters, prior, clusters, scratch,
                 statistics.moves,
-            )
-            build_rings(start, end, clusters)
+            )  # fmt: skip
+        total = 0.0
+        for record in range(start, end):
+            if clusters.entity[record] == record:
+                total += clusters.log_weight[record]
         statistics.block_entities[block] = count
-        statistics.block_log_weight[block] = total_log_weight(start, end, clusters)
-        draw_latent(
-            block,
-            seed,
-            chain,
-            sweep,
-            layout,
-            parameters,
-            clusters,
-            scratch,
-            statistics,
-            nothing,
-            nothing,
-        )
-
-
-@jit
-def total_log_weight(start, end, clusters):
-    """Sum the log weights of the clusters of a block."""
-    total = 0.0
-    for record in range(start, end):
-        if clusters.entity[record] == record:
-            total += clusters.log_weight[record]
-    return total
+        statistics.block_log_weight[block] = total
 
 
 @jit
 def latent_blocks(
-    first,
-    last,
-    seed,
-    chain,
-    sweep,
-    layout,
-    parameters,
-    clusters,
-    scratch,
-    statistics,
-    true,
+    first, last, seed, chain, sweep, layout, parameters, clusters, scratch, statistics, true,
     distorted,
-):
-    """Draw y and z of blocks first..last-1, as the sweep with these numbers drew them."""
+):  # fmt: skip
+    """Draw y and z of blocks first..last-1 and count them; see `draw_latent`."""
     for block in range(first, last):
-        start, end = layout.block_start[block], layout.block_start[block + 1]
-        build_rings(start, end, clusters)
+        build_rings(layout.block_start[block], layout.block_start[block + 1], clusters)
         draw_latent(
-            block,
-            seed,
-            chain,
-            sweep,
-            layout,
-            parameters,
-            clusters,
-            scratch,
-            statistics,
-            true,
+            block, seed, chain, sweep, layout, parameters, clusters, scratch, statistics, true,
             distorted,
-        )
+        )  # fmt: skip

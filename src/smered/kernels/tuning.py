@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from smered.kernels.jit import jit, jit_inline
 from smered.kernels.likelihood import log_weight
 from smered.kernels.moves import (
@@ -14,6 +16,7 @@ from smered.kernels.moves import (
     weigh_clusters,
 )
 from smered.kernels.partners import build_alias
+from smered.layout import UNIT, ZERO
 
 __all__ = ["alias_blocks", "measure_evenness"]
 
@@ -33,25 +36,33 @@ def log_odds(record, candidate, log_unit, free, layout, parameters, prior, clust
     Up to its sign, and without Hastings factors: where the two are together, of the record leaving
     its cluster; where the record is alone, of joining the candidate's; else, of a transfer there.
     """
-    one, two = clusters.entity[record], clusters.entity[candidate]
-    size_one, size_two = clusters.size[one], clusters.size[two]
+    one, two = np.int64(clusters.entity[record]), np.int64(clusters.entity[candidate])
+    size_one, size_two = np.int64(clusters.size[one]), np.int64(clusters.size[two])
     if one == two:
-        gather(record, 0, clusters, scratch)  # the record first
-        left = log_weight(0, 1, layout, parameters, scratch)
-        right = log_weight(1, size_one - 1, layout, parameters, scratch)
+        gather(record, ZERO, clusters, scratch)  # the record first
+        left = log_weight(ZERO, UNIT, layout, parameters, scratch)
+        right = log_weight(UNIT, size_one - 1, layout, parameters, scratch)
         left_free = max(free - 1, 0) if free >= 0 else free
         return log_merge_ratio(
-            clusters.log_weight[one], left, right, 1, size_one - 1, log_unit, left_free, 0.0, prior
+            clusters.log_weight[one],
+            left,
+            right,
+            UNIT,
+            size_one - 1,
+            log_unit,
+            left_free,
+            0.0,
+            prior,
         )
     rival = same_file_member(record, two, layout, clusters)
     if size_one == 1 and rival < 0:
-        middle = gather(record, 0, clusters, scratch)
+        middle = gather(record, ZERO, clusters, scratch)
         size = gather(two, middle, clusters, scratch)
-        merged = log_weight(0, size, layout, parameters, scratch)
-        apart = clusters.log_weight[one], clusters.log_weight[two]
-        return log_merge_ratio(merged, apart[0], apart[1], 1, size_two, log_unit, free, 0.0, prior)
+        merged = log_weight(ZERO, size, layout, parameters, scratch)
+        alone, other = clusters.log_weight[one], clusters.log_weight[two]
+        return log_merge_ratio(merged, alone, other, UNIT, size_two, log_unit, free, 0.0, prior)
     middle, size = arrange_transfer(record, rival, two, clusters, scratch)
-    left = log_weight(0, middle, layout, parameters, scratch)
+    left = log_weight(ZERO, middle, layout, parameters, scratch)
     right = log_weight(middle, size - middle, layout, parameters, scratch)
     return log_transfer_ratio(left, right, one, two, middle, size - middle, prior, clusters)
 
