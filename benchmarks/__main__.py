@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import files, speed, store
+from benchmarks import files, scale, speed, store
 from benchmarks.table import Row
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -23,6 +23,8 @@ RESULTS, PAGE = DOCS / "benchmarks.json", DOCS / "benchmarks.md"
 BENCHMARKS = {
     "proposals": speed.proposals_per_second,
     "posterior": speed.time_to_posterior,
+    "effective": speed.effective_draws,
+    "start": speed.cold_start,
     "threads": speed.threads,
     "growth": speed.growth,
     "memory": speed.memory,
@@ -30,6 +32,7 @@ BENCHMARKS = {
     "files": files.plan_of_a_large_file,
     "metrics": files.metrics_of_many_labels,
     "agreement": speed.agreement,
+    "scale": scale.ten_million,
 }
 
 

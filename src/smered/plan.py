@@ -8,13 +8,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from smered.model import PROPOSALS_PER_RECORD, Model, as_fields
-from smered.sampler import Settings
+from smered.sampler import TUNED_PROPOSALS_PER_RECORD, Settings
 
 __all__ = ["FieldPlan", "Plan", "make_plan", "print_plan"]
 
 LARGEST_SHOWN = 3  # blocks named in a plan
 # Measured on one core of 2026; a rough guide only.
-SECONDS_PER_PROPOSAL = 2.5e-7
+SECONDS_PER_PROPOSAL = 2e-7
+SECONDS_PER_RECORD = 2e-7  # for what a sweep does besides proposals
 BYTES_AT_REST = 250e6  # the program itself
 BYTES_PER_RECORD, BYTES_PER_VALUE, BYTES_PER_CHAIN = 200, 20, 60  # while sampling
 
@@ -41,7 +42,7 @@ class Plan:
     largest_blocks: tuple[tuple[str, int], ...]
     candidate_pairs: int
     settings: Settings
-    proposals: int  # per sweep
+    proposals: int  # per sweep of the burn-in; later there are fewer, where they matter
     bytes: int
     seconds: float
 
@@ -59,7 +60,10 @@ def make_plan(model: Model, settings: Settings) -> Plan:
     proposals = settings.proposals or PROPOSALS_PER_RECORD * n
     sizes = model.block_sizes
     at_once = min(settings.chains, settings.threads)
-    work = settings.chains * settings.sweeps * proposals * SECONDS_PER_PROPOSAL
+    tuned = settings.proposals or TUNED_PROPOSALS_PER_RECORD * n
+    made = settings.burn_in * proposals + settings.draws * settings.thin * tuned
+    swept = settings.sweeps * n * SECONDS_PER_RECORD
+    work = settings.chains * (made * SECONDS_PER_PROPOSAL + swept)
     return Plan(
         files=dict(zip(records.files, np.bincount(records.file).tolist(), strict=True)),
         single=tuple(f for f, one in zip(records.files, model.single, strict=True) if one),
@@ -126,7 +130,8 @@ def print_plan(plan: Plan, console: Console) -> None:
     s = plan.settings
     console.print(
         f"{plan.candidate_pairs:,} candidate pairs; {s.chains} chains of {s.burn_in:,} + "
-        f"{s.draws * s.thin:,} sweeps, {plan.proposals:,} proposals each; {s.draws:,} draws kept"
+        f"{s.draws * s.thin:,} sweeps of up to {plan.proposals:,} proposals; {s.draws:,} draws "
+        "kept of each"
     )
     console.print(
         f"Expected: about {plan.bytes / 1e9:.1f} GB of memory and {duration(plan.seconds)} on "

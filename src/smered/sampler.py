@@ -17,9 +17,9 @@ from smered.model import Model
 from smered.state import LEAST_BETA, LEAST_THETA, ChainState, generator, start_state, tabulate
 from smered.tuning import grade_candidates, with_grades
 
-__all__ = ["Settings", "Step", "run_chain"]
+__all__ = ["TUNED_PROPOSALS_PER_RECORD", "Settings", "Step", "run_chain"]
 
-TUNED_PROPOSALS_PER_RECORD = 1.0
+TUNED_PROPOSALS_PER_RECORD = 1.0  # informed ones; see docs/decisions/0005
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Settings:
     """How long and how to sample. The answer depends on `threads` in no way.
 
     `draws` are kept per chain, one every `thin` sweeps, after `burn_in` sweeps. A sweep makes
-    `proposals` split-merge proposals (default: four per record).
+    `proposals` proposals (default: four per record during the burn-in, about one after it).
     """
 
     draws: int = 500
