@@ -29,8 +29,8 @@ MUTANTS = {
         "priors.py", "rng.multinomial(records - entities,", "rng.multinomial(records,", CHAIN),
     "stale-weight-after-merge": (
         "kernels/moves.py",
-        "clusters.log_weight[link_ring(0, size, clusters, scratch)] = merged",
-        "link_ring(0, size, clusters, scratch)", CHAIN),
+        "clusters.log_weight[link_ring(ZERO, size, clusters, scratch)] = merged",
+        "link_ring(ZERO, size, clusters, scratch)", CHAIN),
     "labels-not-returned": (
         "kernels/moves.py", "free += 1", "free += 0", CHAIN),
     "distortions-not-counted": (

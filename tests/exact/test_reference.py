@@ -178,6 +178,36 @@ def test_latent_values_have_their_exact_conditional_distribution():
     assert distance < (0.15 if not_compiled() else 0.02)
 
 
+def test_a_value_alone_in_its_cluster_counts_once_and_tells_nothing_of_distortion():
+    model = tiny_model(exact=True)
+    layout, tables, *_ = bench(model)
+    execute = make_executor(model, layout, 1)
+    state = start_state(model, layout, 0, 0)
+    alone = 0
+    for labels in partitions(5):
+        state.entity = kernel_order(labels, model)
+        if log_likelihood(labels, model, *fixed_parameters(model)) == -math.inf:
+            continue
+        statistics = execute.latent(state, tables, 7, 0)
+        telling = np.zeros(3, int)
+        lone_levels = np.zeros(len(model.mu), int)
+        for name in np.unique(state.entity):
+            for column in range(3):
+                values = layout.values[state.entity == name, column]
+                shown = values[values >= 0]
+                if len(shown) == 1:
+                    lone_levels[shown[0]] += 1
+                    alone += 1
+                else:
+                    telling[column] += len(shown)
+        assert statistics.telling[0, :2].tolist() == telling[:2].tolist()
+        assert (statistics.distorted[0] <= telling).all()
+        assert (statistics.level_counts >= lone_levels).all()
+        if not telling.any():
+            assert statistics.level_counts.tolist() == lone_levels.tolist()
+    assert alone > 50
+
+
 def test_unseen_levels_can_be_true():
     """With heavy distortion the true value is often one that no record shows."""
     model = tiny_model()

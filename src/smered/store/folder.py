@@ -119,7 +119,9 @@ class RunFolder:
             raise ConfigError(f"{path} exists already and is not empty; {remedy}")
         parent = next(p for p in [path, *path.absolute().parents] if p.exists())
         if not os.access(parent, os.W_OK | os.X_OK):
-            raise RunError(f"cannot write to {parent}: choose another folder")
+            fixed = os.statvfs(parent).f_flag & os.ST_RDONLY
+            reason = "the folder is read-only" if fixed else "you may not write there"
+            raise RunError(f"cannot write to {parent}: {reason}: choose another output folder")
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
