@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from benchmarks import files, scale, speed, store
@@ -59,7 +60,7 @@ def main(names: list[str]) -> None:
         }
         for row in rows:
             kept = {True: "yes", False: "NO", None: ""}[row.kept]
-            table.add_row(row.name, row.shown, row.unit, row.target, kept)
+            table.add_row(escape(row.name), row.shown, row.unit, row.target, kept)
     RESULTS.write_text(json.dumps(results, indent=2) + "\n")
     write_page(results)
     console.print(table)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from smered.kernels.jit import jit, jit_inline
+from smered.kernels.jit import entry, jit_inline
 
 __all__ = ["add_candidates", "hash_rows"]
 
@@ -19,7 +19,7 @@ def mix(word):
     return word ^ (word >> np.uint64(31))
 
 
-@jit
+@entry
 def hash_rows(values, kept, block, keys):
     """Write to keys (n,) a hash of each record's block and of its values in the kept fields.
 
@@ -43,7 +43,7 @@ def listed(record, partner, lists, counts):
     return False
 
 
-@jit
+@entry
 def add_candidates(order, keys, block, cell, cell_single, lists, counts):
     """Give each record more candidates among those with the same key, while its list has room.
 

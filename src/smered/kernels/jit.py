@@ -9,17 +9,16 @@ from typing import TypeVar
 import numba
 from numba import njit
 
-__all__ = ["jit", "jit_inline"]
+__all__ = ["entry", "jit", "jit_inline"]
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-# nogil: blocks run on threads. cache: a second process starts warm. error_model="numpy": a
+# nogil: blocks run on threads. error_model="numpy": a
 # division by zero is inf, not an exception. No fastmath: -inf must mean "impossible".
 # _nrt=False: kernels allocate nothing, so arrays need no reference counting (measured: 3 times
 # faster, since named tuples of arrays pass through every call).
 OPTIONS = {
     "nogil": True,
-    "cache": True,
     "error_model": "numpy",
     "fastmath": False,
     "_nrt": False,
@@ -45,25 +44,26 @@ def cache_folder() -> str:
 CACHE_FOLDER = cache_folder()
 
 
-def compile_with(function: Function, **options: object) -> Function:
-    """Compile lazily, keeping the result in our own cache folder."""
+def entry(function: Function) -> Function:
+    """Compile a kernel that Python calls, keeping the result in our own cache folder.
+
+    All that it calls is compiled into it, so that nothing else need be kept.
+    """
     others, numba.config.CACHE_DIR = numba.config.CACHE_DIR, CACHE_FOLDER
     try:
-        compiled: Function = njit(**OPTIONS, **options)(function)
+        compiled: Function = njit(**OPTIONS, cache=True)(function)
     finally:
         numba.config.CACHE_DIR = others
     return compiled
 
 
 def jit(function: Function) -> Function:
-    """Compile `function` with the options that every kernel shares."""
-    return compile_with(function)
+    """Compile a function that kernels call."""
+    compiled: Function = njit(**OPTIONS)(function)
+    return compiled
 
 
 def jit_inline(function: Function) -> Function:
-    """Compile a small helper so that LLVM always inlines it into the kernels that call it.
-
-    It is kept with those, not by itself.
-    """
-    compiled: Function = njit(**(OPTIONS | {"cache": False}), forceinline=True)(function)
+    """Compile a small helper so that LLVM always inlines it into the kernels that call it."""
+    compiled: Function = njit(**OPTIONS, forceinline=True)(function)
     return compiled

@@ -1,13 +1,13 @@
 """What an executor hands to a thread: one part of a sweep over a range of blocks."""
 
-from smered.kernels.jit import jit
+from smered.kernels.jit import entry
 from smered.kernels.latent import draw_latent
 from smered.kernels.moves import build_rings, propose, weigh_clusters
 
 __all__ = ["latent_blocks", "propose_blocks"]
 
 
-@jit
+@entry
 def propose_blocks(
     first, last, seed, chain, sweep, layout, parameters, prior, clusters, scratch, statistics
 ):
@@ -29,7 +29,7 @@ def propose_blocks(
         statistics.block_log_weight[block] = total
 
 
-@jit
+@entry
 def latent_blocks(
     first, last, seed, chain, sweep, layout, parameters, clusters, scratch, statistics, true,
     distorted,

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from smered.kernels.jit import jit, jit_inline
+from smered.kernels.jit import entry, jit_inline
 from smered.kernels.likelihood import log_weight
 from smered.kernels.moves import (
     arrange_transfer,
@@ -21,7 +21,7 @@ from smered.layout import UNIT, ZERO
 __all__ = ["alias_blocks", "measure_evenness"]
 
 
-@jit
+@entry
 def alias_blocks(block_start, weight, cut, alias):
     """Build the alias table of every block; overwrites weight (n,)."""
     for block in range(block_start.shape[0] - 1):
@@ -67,7 +67,7 @@ def log_odds(record, candidate, log_unit, free, layout, parameters, prior, clust
     return log_transfer_ratio(left, right, one, two, middle, size - middle, prior, clusters)
 
 
-@jit
+@entry
 def measure_evenness(first, last, layout, parameters, prior, clusters, scratch, evenness):
     """Write exp(-|log odds|) of every candidate of blocks first..last-1 to evenness.
 
