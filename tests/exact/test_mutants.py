@@ -37,9 +37,9 @@ MUTANTS = {
         "kernels/latent.py", "statistics.distorted[file_row, field] += 1",
         "statistics.distorted[file_row, field] += 0", JOINT),
     "transfer-without-hastings-factor": (
-        "kernels/moves.py", "log_ratio += math.log(back / forward)", "", SINGLE),
+        "kernels/transfers.py", "log_ratio += math.log(back / forward)", "", SINGLE),
     "transfer-back-by-the-wrong-record": (
-        "kernels/moves.py", "back, _ = candidates_in(rival, two, layout, clusters)",
+        "kernels/transfers.py", "back, _ = candidates_in(rival, two, layout, clusters)",
         "back, _ = candidates_in(record, two, layout, clusters)", SINGLE),
     "arrival-without-its-chance": (
         "kernels/moves.py",

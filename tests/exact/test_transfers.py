@@ -37,7 +37,8 @@ class Bench:
 
     def transfer(self, labels, record, target, number):
         """Propose with a given uniform number; return the outcome and the new labels."""
-        from smered.kernels.moves import build_rings, transfer, weigh_clusters
+        from smered.kernels.clusters import build_rings, weigh_clusters
+        from smered.kernels.transfers import transfer
 
         clusters = Clusters(
             np.array(labels, np.int32), np.zeros(5, np.int32), np.zeros(5, np.int32), np.zeros(5)

@@ -8,9 +8,9 @@ import math
 
 import numpy as np
 
+from smered.kernels.clusters import gather
 from smered.kernels.jit import jit, jit_inline
 from smered.kernels.likelihood import record_odds, tally_levels
-from smered.kernels.moves import gather
 from smered.kernels.rng import DISTORT, EXTRA, FINE, TRUE, WRITTEN, stream, uniform, words
 from smered.layout import ZERO
 

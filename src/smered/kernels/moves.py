@@ -4,85 +4,31 @@ import math
 
 import numpy as np
 
+from smered.kernels.clusters import gather, link_ring, same_file_member
 from smered.kernels.jit import jit, jit_inline
 from smered.kernels.likelihood import log_weight
-from smered.kernels.partners import (
-    candidates_in,
-    choose_candidate,
-    choose_record,
-    log_chance,
-    uniform_partner,
+from smered.kernels.partners import choose_candidate, choose_record, log_chance, uniform_partner
+from smered.kernels.rng import (
+    CHOOSE,
+    PROPOSE,
+    SPLIT,
+    accepted,
+    below,
+    high,
+    low,
+    stream,
+    uniform,
+    words,
 )
-from smered.kernels.rng import CHOOSE, PROPOSE, SPLIT, below, high, low, stream, uniform, words
+from smered.kernels.transfers import transfer
 from smered.layout import UNIT, ZERO
 
-__all__ = ["build_rings", "gather", "propose", "weigh_clusters"]
+__all__ = ["log_merge_ratio", "propose"]
 
 LOG_2 = math.log(2.0)
-LEAST_LOG_UNIFORM = -37.0  # below the logarithm of the smallest positive uniform, 2**-53
-LARGEST_LOG_CHANCES = 50.0  # more than the log of any ratio of weights of candidates
 ROUNDING_INDEX = np.int64(4294967295)  # the last index of a stream, which no proposal reaches
 COIN = np.uint64(2047)  # the bits of a word that its uniform number does not use
 ONE = np.uint64(1)
-
-
-@jit_inline
-def gather(cluster, first, clusters, scratch):
-    """Copy a cluster's members to scratch.members[first:]; return where they end."""
-    record = cluster
-    while True:
-        scratch.members[first] = record
-        first += 1
-        record = clusters.following[record]
-        if record == cluster:
-            return first
-
-
-@jit_inline
-def link_ring(first, end, clusters, scratch):
-    """Make scratch.members[first:end] one cluster named by its first record; return the name."""
-    name = scratch.members[first]
-    for i in range(first + 1, end):
-        name = min(name, scratch.members[i])
-    previous = scratch.members[end - 1]
-    for i in range(first, end):
-        record = scratch.members[i]
-        clusters.entity[record] = name
-        clusters.following[previous] = record
-        previous = record
-    clusters.size[name] = end - first
-    return name
-
-
-@jit
-def build_rings(start, end, clusters):
-    """Rebuild rings and sizes of a block from `entity` alone; return its number of clusters.
-
-    The order of a ring then depends on its members only, not on the moves that led to it.
-    """
-    count = 0
-    for record in range(start, end):
-        name = clusters.entity[record]
-        if name == record:
-            clusters.following[record] = record
-            clusters.size[record] = 1
-            count += 1
-        else:
-            clusters.following[record] = clusters.following[name]
-            clusters.following[name] = record
-            clusters.size[name] += 1
-    return count
-
-
-@jit
-def weigh_clusters(start, end, layout, parameters, clusters, scratch):
-    """Compute the log weight of every cluster of a block."""
-    for record in range(start, end):
-        if clusters.size[clusters.entity[record]] == 1:
-            clusters.log_weight[record] = 0.0
-        elif clusters.entity[record] == record:
-            size = gather(record, ZERO, clusters, scratch)
-            clusters.log_weight[record] = log_weight(ZERO, size, layout, parameters, scratch)
 
 
 @jit_inline
@@ -97,16 +43,6 @@ def legal_merge(middle, end, layout, scratch):
         if layout.single[file] and scratch.mark[file] == stamp:
             return False
     return True
-
-
-@jit_inline
-def accepted(log_ratio, word):
-    """The Metropolis decision, without a logarithm where it cannot matter."""
-    if log_ratio >= 0.0:
-        return True
-    if log_ratio < LEAST_LOG_UNIFORM:
-        return False
-    return math.log(1.0 - uniform(word)) < log_ratio
 
 
 @jit_inline
@@ -208,99 +144,6 @@ def deal(cluster, record, partner, split_stream, dealt, clusters, scratch):
             bits_left -= 1
         member = clusters.following[member]
     return left, dealt
-
-
-@jit_inline
-def same_file_member(record, name, layout, clusters):
-    """The member of a cluster that shares the record's file, if that holds no duplicates, or -1."""
-    cell = layout.cell[record]
-    if layout.single[layout.cell_file[cell]]:
-        member = name
-        while True:
-            if layout.cell[member] == cell:
-                return member
-            member = clusters.following[member]
-            if member == name:
-                break
-    return -1
-
-
-@jit_inline
-def transfer(record, one, two, word, layout, parameters, prior, clusters, scratch):
-    """Propose that a record leaves cluster `one` for cluster `two` (equation 7).
-
-    If `two` holds a record of the same file, which may hold no duplicates, the two change places.
-    Transfers are proposed by candidates only. What leads back is a candidate of the record in the
-    cluster it left; where it was alone, a candidate of its rival in the cluster that that left.
-    The Hastings factor is the ratio of the chances to choose such a candidate, that is, of their
-    weights. Returns 1 if accepted, 0 if rejected, -1 if there was nothing to propose.
-    """
-    rival = same_file_member(record, two, layout, clusters)
-    if clusters.size[one] == 1 and rival < 0:
-        return -1  # a merge in disguise
-    middle, size = arrange_transfer(record, rival, two, clusters, scratch)
-    left = log_weight(ZERO, middle, layout, parameters, scratch)
-    right = log_weight(middle, size - middle, layout, parameters, scratch)
-    log_ratio = log_transfer_ratio(left, right, one, two, middle, size - middle, prior, clusters)
-    if log_ratio < LEAST_LOG_UNIFORM - LARGEST_LOG_CHANCES:
-        return 0
-    forward, _ = candidates_in(record, two, layout, clusters)
-    if clusters.size[one] > 1:
-        back, _ = candidates_in(record, one, layout, clusters)
-    else:
-        back, _ = candidates_in(rival, two, layout, clusters)
-    if back == 0.0:
-        return 0  # no pair leads back
-    log_ratio += math.log(back / forward)
-    if not accepted(log_ratio, word):
-        return 0
-    clusters.log_weight[link_ring(ZERO, middle, clusters, scratch)] = left
-    clusters.log_weight[link_ring(middle, size, clusters, scratch)] = right
-    return 1
-
-
-@jit_inline
-def arrange_transfer(record, rival, two, clusters, scratch):
-    """Gather the clusters as they are after a transfer; return where each ends.
-
-    scratch.members[:middle]: what the record leaves, with its rival if it has one (not -1);
-    [middle:size]: the cluster `two` with the record.
-    """
-    middle = 0
-    member = clusters.following[record]
-    while member != record:
-        scratch.members[middle] = member
-        middle += 1
-        member = clusters.following[member]
-    if rival >= 0:
-        scratch.members[middle] = rival
-        middle += 1
-    size = middle
-    member = two
-    while True:
-        if member != rival:
-            scratch.members[size] = member
-            size += 1
-        member = clusters.following[member]
-        if member == two:
-            break
-    scratch.members[size] = record
-    return middle, size + 1
-
-
-@jit_inline
-def log_transfer_ratio(left, right, one, two, size_left, size_right, prior, clusters):
-    """Log ratio of the targets after and before a transfer between clusters `one` and `two`."""
-    return (
-        left
-        + right
-        - clusters.log_weight[one]
-        - clusters.log_weight[two]
-        + prior.log_size[size_left]
-        + prior.log_size[size_right]
-        - prior.log_size[clusters.size[one]]
-        - prior.log_size[clusters.size[two]]
-    )
 
 
 @jit

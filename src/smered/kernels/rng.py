@@ -4,12 +4,14 @@ Every random number is a pure function of (seed, chain, sweep, block, purpose, i
 state to carry, so a block gives the same numbers on any thread, in any order and after a resume.
 """
 
+import math
+
 import numpy as np
 
 from smered.kernels.jit import jit_inline
 
 __all__ = ["CHOOSE", "DISTORT", "EXTRA", "FINE", "PROPOSE", "SPLIT", "TRUE", "WRITTEN"]
-__all__ += ["below", "high", "low", "stream", "uniform", "words"]
+__all__ += ["LEAST_LOG_UNIFORM", "accepted", "below", "high", "low", "stream", "uniform", "words"]
 
 # What a stream is for. Streams of different purpose never share a number.
 PROPOSE, SPLIT, TRUE, EXTRA, DISTORT, WRITTEN, CHOOSE, FINE = map(np.int64, range(8))
@@ -22,6 +24,7 @@ MULTIPLIER_1 = np.uint64(0xCD9E8D57)
 WEYL_0 = np.uint64(0x9E3779B9)
 WEYL_1 = np.uint64(0xBB67AE85)
 ELEVEN = np.uint64(11)
+LEAST_LOG_UNIFORM = -37.0  # below the logarithm of the smallest positive uniform, 2**-53
 
 
 @jit_inline
@@ -81,3 +84,13 @@ def below(half, bound):
     both are chosen by their weights, which holds to a relative error of the block's size / 2**32.
     """
     return np.int64((half * np.uint64(bound)) >> HALF)
+
+
+@jit_inline
+def accepted(log_ratio, word):
+    """The Metropolis decision, without a logarithm where it cannot matter."""
+    if log_ratio >= 0.0:
+        return True
+    if log_ratio < LEAST_LOG_UNIFORM:
+        return False
+    return math.log(1.0 - uniform(word)) < log_ratio

@@ -1,8 +1,9 @@
 """What an executor hands to a thread: one part of a sweep over a range of blocks."""
 
+from smered.kernels.clusters import build_rings, weigh_clusters
 from smered.kernels.jit import entry
 from smered.kernels.latent import draw_latent
-from smered.kernels.moves import build_rings, propose, weigh_clusters
+from smered.kernels.moves import propose
 
 __all__ = ["latent_blocks", "propose_blocks"]
 

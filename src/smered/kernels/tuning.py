@@ -4,18 +4,12 @@ import math
 
 import numpy as np
 
+from smered.kernels.clusters import build_rings, gather, same_file_member, weigh_clusters
 from smered.kernels.jit import entry, jit_inline
 from smered.kernels.likelihood import log_weight
-from smered.kernels.moves import (
-    arrange_transfer,
-    build_rings,
-    gather,
-    log_merge_ratio,
-    log_transfer_ratio,
-    same_file_member,
-    weigh_clusters,
-)
+from smered.kernels.moves import log_merge_ratio
 from smered.kernels.partners import build_alias
+from smered.kernels.transfers import arrange_transfer, log_transfer_ratio
 from smered.layout import UNIT, ZERO
 
 __all__ = ["alias_blocks", "measure_evenness"]

@@ -1,0 +1,81 @@
+"""Clusters as rings of records: gathering, linking, rebuilding and weighing them."""
+
+from smered.kernels.jit import jit, jit_inline
+from smered.kernels.likelihood import log_weight
+from smered.layout import ZERO
+
+__all__ = ["build_rings", "gather", "link_ring", "same_file_member", "weigh_clusters"]
+
+
+@jit_inline
+def gather(cluster, first, clusters, scratch):
+    """Copy a cluster's members to scratch.members[first:]; return where they end."""
+    record = cluster
+    while True:
+        scratch.members[first] = record
+        first += 1
+        record = clusters.following[record]
+        if record == cluster:
+            return first
+
+
+@jit_inline
+def link_ring(first, end, clusters, scratch):
+    """Make scratch.members[first:end] one cluster named by its first record; return the name."""
+    name = scratch.members[first]
+    for i in range(first + 1, end):
+        name = min(name, scratch.members[i])
+    previous = scratch.members[end - 1]
+    for i in range(first, end):
+        record = scratch.members[i]
+        clusters.entity[record] = name
+        clusters.following[previous] = record
+        previous = record
+    clusters.size[name] = end - first
+    return name
+
+
+@jit
+def build_rings(start, end, clusters):
+    """Rebuild rings and sizes of a block from `entity` alone; return its number of clusters.
+
+    The order of a ring then depends on its members only, not on the moves that led to it.
+    """
+    count = 0
+    for record in range(start, end):
+        name = clusters.entity[record]
+        if name == record:
+            clusters.following[record] = record
+            clusters.size[record] = 1
+            count += 1
+        else:
+            clusters.following[record] = clusters.following[name]
+            clusters.following[name] = record
+            clusters.size[name] += 1
+    return count
+
+
+@jit
+def weigh_clusters(start, end, layout, parameters, clusters, scratch):
+    """Compute the log weight of every cluster of a block."""
+    for record in range(start, end):
+        if clusters.size[clusters.entity[record]] == 1:
+            clusters.log_weight[record] = 0.0
+        elif clusters.entity[record] == record:
+            size = gather(record, ZERO, clusters, scratch)
+            clusters.log_weight[record] = log_weight(ZERO, size, layout, parameters, scratch)
+
+
+@jit_inline
+def same_file_member(record, name, layout, clusters):
+    """The member of a cluster that shares the record's file, if that holds no duplicates, or -1."""
+    cell = layout.cell[record]
+    if layout.single[layout.cell_file[cell]]:
+        member = name
+        while True:
+            if layout.cell[member] == cell:
+                return member
+            member = clusters.following[member]
+            if member == name:
+                break
+    return -1
