@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["Bools", "Clusters", "Floats", "Int32s", "Int64s", "Layout", "Parameters"]
-__all__ += ["BlockPrior", "Scratch", "Statistics", "Uint8s", "Uint32s"]
+__all__ += ["BlockPrior", "Scratch", "Statistics", "Toggles", "Uint8s", "Uint32s"]
 
 Bools: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
@@ -23,10 +23,9 @@ Uint32s: TypeAlias = NDArray[np.uint32]
 # Typed, so that kernels are not compiled once more for each constant they are called with.
 ZERO, UNIT = np.int64(0), np.int64(1)
 UNLIMITED = -1  # BlockPrior.free of a prior that does not count labels
-LEAST_WEIGHT = 0.01  # of a candidate, where the greatest is 1
-TOP_GRADE = 255
-GRADE_WEIGHT = LEAST_WEIGHT ** (1 - np.arange(TOP_GRADE + 1) / TOP_GRADE)  # from least to 1
+TOP_GRADE = 255  # of a candidate: its weight
 COIN_SIDES = 2048  # Layout.uniform_share is a share of this
+MOST_AGREED = 8  # values of a cluster that agree are counted together up to this number
 
 
 class Layout(NamedTuple):
@@ -43,7 +42,7 @@ class Layout(NamedTuple):
     rate_row: Int32s  # (k,) row of each file in the table of distortion rates
     candidate_start: Int64s  # (n + 1,) where each record's candidates begin
     candidates: Int32s  # records worth proposing with a record
-    grade: Uint8s  # of each candidate: how often it is proposed, as GRADE_WEIGHT[grade]
+    grade: Uint8s  # of each candidate: how often it is proposed, relative to others
     cut: Uint32s  # (n,) alias table of the choice of a record within its block
     alias: Int32s  # (n,)
     proposals: Floats  # (B,) expected proposals per sweep
@@ -59,6 +58,8 @@ class Parameters(NamedTuple):
     odds: Floats  # (R, p) (1 - beta) / beta; 0 for exact fields, which do not use it
     agree: Floats  # (T,) weight of two records that agree at a level, rates not by file
     differ: Floats  # (p,) weight of two records that differ
+    agree_thrice: Floats  # (T,) weight of three records that agree at a level
+    rate: Floats  # (p,) distortion rate, rates not by file
     small: int  # clusters up to this size are weighed by products, larger ones in logs
 
 
@@ -79,14 +80,24 @@ class Clusters(NamedTuple):
     log_weight: Floats  # (n,) at a cluster's first record: log of its weight (equation 4)
 
 
+class Toggles(NamedTuple):
+    """Records that may be alone or with an anchor, all of which differ from it in one field."""
+
+    block_start: Int64s  # (B + 1,) first pair of each block
+    mover: Int32s  # (m,)
+    anchor: Int32s  # (m,)
+    shown: Int32s  # (m,) values of the host in the field; 0 if the pair is not taken now
+    level: Int32s  # (m,) the level that they show
+    together: Bools  # (m,) whether the mover is with the host
+    log_gain: Floats  # (m,) log ratio of together and apart, the prior's V[N] left out
+
+
 class Scratch(NamedTuple):
     """Room for one thread to work in, so that nothing is allocated during a sweep."""
 
     members: Int32s  # (largest cluster,)
     seen: Int32s  # (largest cluster,) distinct levels of the cluster being weighed
     tally: Floats  # (T,) zero between uses
-    true: Int32s  # (p,) true values of the cluster being drawn
-    lone: Int32s  # (p,) the one value that the cluster shows, -1 if it shows none or several
     mark: Int64s  # (k,) stamp of the last merge that met a file
     stamp: Int64s  # (1,)
 
@@ -97,6 +108,7 @@ class Statistics(NamedTuple):
     level_counts: Int64s  # (T,) true values, distorted values, and values alone in a cluster
     distorted: Int64s  # (R, p) distorted values among the telling ones
     telling: Int64s  # (R, p) values that are not the only ones of their cluster and field
+    agreed: Int64s  # (MOST_AGREED + 1, T) clusters by how many values they show, all of one level
     moves: Int64s  # (6,) merges, splits and transfers: proposed and accepted, in turn
     block_entities: Int64s  # (B,) shared between threads
     block_log_weight: Floats  # (B,) shared between threads

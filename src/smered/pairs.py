@@ -78,7 +78,7 @@ class InformedPairs:
     proposal.
     """
 
-    candidates: int = 8
+    candidates: int = 16
     uniform_share: float = 0.05
 
     def __post_init__(self) -> None:

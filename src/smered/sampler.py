@@ -10,16 +10,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from smered.counts import draw_counts
 from smered.errors import ConfigError, RunError
 from smered.execute.serial import Serial
-from smered.layout import COIN_SIDES, BlockPrior, Int64s, Layout, Statistics
+from smered.joint import draw_jointly, find_doubtful
+from smered.layout import COIN_SIDES, BlockPrior, Int64s, Layout, Parameters, Statistics, Toggles
 from smered.model import Model
-from smered.state import LEAST_BETA, LEAST_THETA, ChainState, generator, start_state, tabulate
-from smered.tuning import grade_candidates, with_grades
+from smered.state import (
+    AFTER,
+    LEAST_BETA,
+    LEAST_THETA,
+    ChainState,
+    generator,
+    start_state,
+    tabulate,
+)
+from smered.tuning import grade_candidates, with_grades, without_idle
 
 __all__ = ["TUNED_PROPOSALS_PER_RECORD", "Settings", "Step", "run_chain"]
 
-TUNED_PROPOSALS_PER_RECORD = 1.0  # informed ones; see docs/decisions/0005
+TUNED_PROPOSALS_PER_RECORD = 0.7  # informed ones; see docs/decisions/0005
+TUNINGS = 8  # states that candidates are graded by
 
 
 @dataclass(frozen=True)
@@ -85,20 +96,30 @@ def run_chain(
     if state is None:
         state = start_state(model, execute.layout, chain, settings.seed)
         tables = tabulate(state.theta, state.beta, model)
-        keep_counts(state, execute.latent(state, tables, settings.seed, chain))
+        statistics = execute.count(state, tables, settings.seed, chain)
+        keep_counts(state, statistics, tables, model, settings.seed, chain)
 
-    if len(state.grade):
+    doubtful: dict[int, Toggles] = {}
+    tunings = tuning_sweeps(settings) if len(execute.layout.candidates) else []
+    if tunings and state.sweep > settings.burn_in:
         execute.use(tuned(model, settings, execute.layout, state))
+        doubtful = find_doubtful(model, execute.layout)
     while state.sweep < settings.sweeps:
-        if 0 < settings.burn_in == state.sweep and len(execute.layout.candidates):
-            tune(state, model, settings, chain, execute)
+        if state.sweep in tunings:
+            grade(state, model, settings, chain, execute, tunings.index(state.sweep))
+        if tunings and state.sweep == settings.burn_in:
+            execute.use(tuned(model, settings, execute.layout, state))
+            doubtful = find_doubtful(model, execute.layout)
         state.sweep += 1
         rng = generator(settings.seed, chain, state.sweep)
         draw_parameters(state, model, rng)
+        if doubtful:
+            field, pairs = list(doubtful.items())[state.sweep % len(doubtful)]
+            draw_jointly(state, model, field, pairs, execute, settings.seed, chain, rng)
         prior = condition_prior(state, model, rng)
         tables = tabulate(state.theta, state.beta, model)
         statistics = execute.sweep(state, tables, prior, settings.seed, chain)
-        keep_counts(state, statistics)
+        keep_counts(state, statistics, tables, model, settings.seed, chain)
         state.entities = int(statistics.block_entities.sum())
 
         draw = settings.draw_of(state.sweep)
@@ -106,12 +127,20 @@ def run_chain(
         yield Step(chain, draw, state, statistics.moves, density)
 
 
-def tune(state: ChainState, model: Model, settings: Settings, chain: int, execute: Serial) -> None:
-    """Settle how often each candidate is proposed, from here to the end of the chain."""
+def tuning_sweeps(settings: Settings) -> list[int]:
+    """After which sweeps of the burn-in candidates are graded: its second half and its end."""
+    apart = settings.burn_in // (2 * TUNINGS)
+    return sorted({settings.burn_in - i * apart for i in range(TUNINGS)} - {0})
+
+
+def grade(
+    state: ChainState, model: Model, settings: Settings, chain: int, execute: Serial, before: int
+) -> None:
+    """Grade candidates by the state as it is, and by the states that they were graded by before."""
     tables = tabulate(state.theta, state.beta, model)
     prior = condition_prior(state, model, generator(settings.seed, chain, state.sweep))
-    state.grade = grade_candidates(execute.evenness(state, tables, prior))
-    execute.use(tuned(model, settings, execute.layout, state))
+    evenness = execute.evenness(state, tables, prior)
+    state.grade = grade_candidates(evenness, state.grade, before)
 
 
 def tuned(model: Model, settings: Settings, layout: Layout, state: ChainState) -> Layout:
@@ -125,13 +154,21 @@ def tuned(model: Model, settings: Settings, layout: Layout, state: ChainState) -
     uniform = float(layout.proposals.sum()) * layout.uniform_share / COIN_SIDES
     if settings.proposals is not None:
         informed = settings.proposals - uniform
-    return with_grades(layout, state.grade, informed, uniform)
+    return with_grades(*without_idle(layout, state.grade), informed, uniform)
 
 
-def keep_counts(state: ChainState, statistics: Statistics) -> None:
+def keep_counts(
+    state: ChainState,
+    statistics: Statistics,
+    tables: Parameters,
+    model: Model,
+    seed: int,
+    chain: int,
+) -> None:
     """Take over the counts of true values and distortions."""
-    state.level_counts = statistics.level_counts
-    state.distorted, state.telling = statistics.distorted, statistics.telling
+    rng = generator(seed, chain, state.sweep, AFTER)
+    counts = draw_counts(statistics, tables, model, rng)
+    state.level_counts, state.distorted, state.telling = counts
 
 
 def draw_parameters(state: ChainState, model: Model, rng: np.random.Generator) -> None:

@@ -12,6 +12,7 @@ from smered.records import number_rows
 __all__ = ["ChainState", "check_state", "generator", "start_state", "tabulate"]
 
 LEAST_THETA, LEAST_BETA = 1e-300, 1e-100
+BEFORE, AFTER = 0, 1  # the proposals of a sweep
 LARGEST_LOG_PRODUCT = 300.0  # brackets of clusters up to `small` stay far below overflow
 
 
@@ -31,10 +32,10 @@ class ChainState:
     grade: Uint8s  # of each candidate, set at the end of the burn-in; empty before
 
 
-def generator(seed: int, chain: int, sweep: int) -> np.random.Generator:
-    """The generator of what is drawn once per sweep: parameters, ownership of labels."""
+def generator(seed: int, chain: int, sweep: int, when: int = BEFORE) -> np.random.Generator:
+    """The generator of what is drawn once per sweep, before or after its proposals."""
     key = np.array([seed, chain], np.uint64)
-    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, sweep, 0]))
+    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, sweep, when]))
 
 
 def tabulate(theta: Floats, beta: Floats, model: Model) -> Parameters:
@@ -50,7 +51,10 @@ def tabulate(theta: Floats, beta: Floats, model: Model) -> Parameters:
     differ = rate * (2.0 - rate)
     levels = np.diff(starts)
     agree = np.repeat(differ, levels) + np.repeat((1.0 - rate) ** 2, levels) * inverse
-    return Parameters(theta, inverse, cumulative, odds, agree, differ, max(small, 1))
+    # a value of three that agree comes to (1 - theta) rate^3 + theta (rate + (1 - rate)/theta)^3
+    each = np.repeat(rate, levels)
+    thrice = (1.0 - theta) * each**3 + theta * (each + (1.0 - each) * inverse) ** 3
+    return Parameters(theta, inverse, cumulative, odds, agree, differ, thrice, rate, max(small, 1))
 
 
 # How far from each other chains start, so that their agreement means something: which records

@@ -4,15 +4,11 @@ Grades are set once, from the state at the end of the burn-in, and stay: a choic
 does not depend on the linkage leaves the posterior untouched.
 """
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
 from smered.layout import (
     COIN_SIDES,
-    GRADE_WEIGHT,
-    LEAST_WEIGHT,
     TOP_GRADE,
     Bools,
     Floats,
@@ -21,25 +17,41 @@ from smered.layout import (
     Uint8s,
 )
 
-__all__ = ["even_grades", "grade_candidates", "with_grades"]
+__all__ = ["even_grades", "grade_candidates", "with_grades", "without_idle"]
 
 
 def even_grades(candidate_start: Int64s) -> Uint8s:
     """Grades that give every record about the same chance, however many candidates it has."""
     count = np.diff(candidate_start)
-    grade = TOP_GRADE * (1 + np.log(np.maximum(count, 1)) / math.log(LEAST_WEIGHT))
-    return np.repeat(np.maximum(grade, 0).astype(np.uint8), count)
+    grade = np.maximum(TOP_GRADE // np.maximum(count, 1), 1)
+    return np.repeat(grade.astype(np.uint8), count)
 
 
-def grade_candidates(evenness: NDArray[np.floating]) -> Uint8s:
-    """Grades whose weights are the square roots of how even the odds of candidates are.
+def grade_candidates(
+    evenness: NDArray[np.floating], grade: Uint8s | None = None, before: int = 0
+) -> Uint8s:
+    """Grades that are the square roots of how even the odds of candidates are, on average.
+
+    `evenness` is that of one state, `grade` that of so many states `before`.
 
     Of all weights, these estimate a sum of independent indicators best: the variance of an
     indicator is about its evenness, and a proposal renews it whatever its evenness is.
     """
-    with np.errstate(divide="ignore"):
-        relative = np.log(np.sqrt(evenness)) / math.log(LEAST_WEIGHT)
-    return np.ceil(TOP_GRADE * (1 - np.clip(relative, 0, 1))).astype(np.uint8)
+    mean = evenness.astype(np.float32)
+    if grade is not None and before:
+        mean += before * (grade / np.float32(TOP_GRADE)) ** 2
+        mean /= before + 1
+    return np.rint(TOP_GRADE * np.sqrt(mean)).astype(np.uint8)
+
+
+def without_idle(layout: Layout, grade: Uint8s) -> tuple[Layout, Uint8s]:
+    """The layout without the candidates of grade 0, and the other grades."""
+    kept = grade > 0
+    running = np.concatenate(([0], np.cumsum(kept)))
+    shorter = layout._replace(
+        candidate_start=running[layout.candidate_start], candidates=layout.candidates[kept]
+    )
+    return shorter, grade[kept]
 
 
 def with_grades(layout: Layout, grade: Uint8s, informed: float, uniform: float) -> Layout:
@@ -77,13 +89,13 @@ def has_partners(layout: Layout) -> Bools:
 
 
 def record_weights(layout: Layout, grade: Uint8s, linkable: Bools) -> Floats:
-    """The chance of each record (n,): its candidates' weights, or the mean of others' without any.
+    """The chance of each record (n,): its candidates' weights, or the least of others' without any.
 
     A record that can be linked with none has no chance.
     """
-    running = np.concatenate(([0.0], np.cumsum(GRADE_WEIGHT[grade])))
-    weight = running[layout.candidate_start[1:]] - running[layout.candidate_start[:-1]]
+    running = np.concatenate(([0], np.cumsum(grade, dtype=np.int64)))
+    weight = np.diff(running[layout.candidate_start]).astype(np.float64)
     listed = np.diff(layout.candidate_start) > 0
-    weight[~listed] = weight[listed].mean() if listed.any() else 1.0
+    weight[~listed] = weight[listed].min() if listed.any() else 1.0
     weight[~linkable] = 0.0
     return weight

@@ -64,7 +64,8 @@ def successive_conditional(model, missing=()):
         layout.values[:] = np.where(lost, -1, values + np.array([0, LEVELS]))
         # y and z of the new data, drawn by the kernel with numbers that the sweep did not use
         tables = tabulate(state.theta, state.beta, model)
-        keep_counts(state, execute.latent(state, tables, 0, OTHER_CHAIN))
+        statistics = execute.count(state, tables, 0, OTHER_CHAIN)
+        keep_counts(state, statistics, tables, model, 0, OTHER_CHAIN)
 
 
 SMOKE = pytest.param("labels", marks=pytest.mark.smoke)

@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from smered.execute import make_executor
 from smered.fields import Categorical
-from smered.layout import GRADE_WEIGHT
 from smered.model import Model
 from smered.pairs import PairTables
 from smered.records import Records
@@ -44,13 +43,13 @@ class HandPicked:
     def __init__(self, lists, uniform_share=0.2):
         self.lists, self.uniform_share = lists, uniform_share
         slots = sum(map(len, lists))
-        self.grade = (np.arange(slots) * 37 % 80 + 176).astype(np.uint8)  # weights .24 to 1
+        self.grade = (np.arange(slots) * 37 % 80 * 2 + 60).astype(np.uint8)
 
     def weight(self, record, partners):
         """The weight of some of a record's candidates."""
         first = sum(map(len, self.lists[:record]))
         own = zip(self.lists[record], self.grade[first:], strict=False)
-        return sum(GRADE_WEIGHT[grade] for partner, grade in own if partner in partners)
+        return sum(int(grade) for partner, grade in own if partner in partners)
 
     def tables(self, records):
         return PairTables(
@@ -85,7 +84,7 @@ def run_fixed(model, theta, beta, sweeps, *, threads=1, seed=1, in_logs=False):
         prior = condition_prior(state, model, generator(seed, 1, state.sweep))
         statistics = execute.sweep(state, tables, prior, seed, 1)
         state.entities = int(statistics.block_entities.sum())
-        keep_counts(state, statistics)
+        keep_counts(state, statistics, tables, model, seed, 1)
         visited[sweep] = state.entity
         if sweep % 5000 == 0:
             state.theta, state.beta = np.concatenate(theta), beta

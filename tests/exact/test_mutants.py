@@ -20,24 +20,28 @@ ROOT = Path(__file__).parents[2]
 CHAIN, PLAIN = "exact/test_partitions.py", "exact/test_reference.py"
 SINGLE = "exact/test_transfers.py"
 WHOLE, JOINT = "exact/test_quadrature.py", "calibration/test_geweke.py"
+TOGGLES = "exact/test_joint.py"
 
 MUTANTS = {
     "no-hastings-factor": (
-        "kernels/moves.py", "log_back = -(size + clusters.size[two] - 2) * LOG_2",
-        "log_back = 0.0", CHAIN),
+        "kernels/moves.py", "log_back = -(size - 2) * LOG_2", "log_back = 0.0", CHAIN),
     "n-for-n-minus-N": (
         "priors.py", "rng.multinomial(records - entities,", "rng.multinomial(records,", CHAIN),
-    "stale-weight-after-merge": (
-        "kernels/moves.py",
-        "clusters.log_weight[link_ring(ZERO, size, clusters, scratch)] = merged",
-        "link_ring(ZERO, size, clusters, scratch)", CHAIN),
+    "stale-weight-after-a-move": (
+        "kernels/moves.py", "clusters.log_weight[name] = left if last < size else right",
+        "pass", CHAIN),
     "labels-not-returned": (
-        "kernels/moves.py", "free += 1", "free += 0", CHAIN),
+        "kernels/moves.py", "free -= more", "free -= 0", CHAIN),
     "distortions-not-counted": (
-        "kernels/latent.py", "statistics.distorted[file_row, field] += 1",
-        "statistics.distorted[file_row, field] += 0", JOINT),
+        "kernels/latent.py", "statistics.distorted[row, field] += 1",
+        "statistics.distorted[row, field] += 0", PLAIN),
+    "agreeing-values-never-distorted": (
+        "counts.py", "distorted = hidden + elsewhere * shows", "distorted = 0 * hidden", JOINT),
+    "another-true-value-not-counted": (
+        "counts.py", "clusters - elsewhere + distorted", "clusters + distorted", PLAIN),
     "transfer-without-hastings-factor": (
-        "kernels/transfers.py", "log_ratio += math.log(back / forward)", "", SINGLE),
+        "kernels/transfers.py", "return math.log(back / forward) if back > 0 else -math.inf",
+        "return 0.0", SINGLE),
     "transfer-back-by-the-wrong-record": (
         "kernels/transfers.py", "back, _ = candidates_in(rival, two, layout, clusters)",
         "back, _ = candidates_in(record, two, layout, clusters)", SINGLE),
@@ -48,21 +52,35 @@ MUTANTS = {
     "unfair-coin": (
         "kernels/moves.py", "if bits & ONE:", "if bits & np.uint64(3):", CHAIN),
     "distorted-values-not-counted": (
-        "kernels/latent.py", "statistics.level_counts[level] += 1\n                        stat",
-        "stat", PLAIN),
+        "kernels/latent.py", "statistics.level_counts[layout.values[record, field]] += 1",
+        "pass", PLAIN),
     "lone-values-not-counted": (
-        "kernels/latent.py", "count_single(name, layout, statistics)", "pass", WHOLE),
+        "kernels/latent.py",
+        "layout.exact[field]:\n                statistics.level_counts[level] += 1",
+        "layout.exact[field]:\n                statistics.level_counts[level] += 0", WHOLE),
     "lone-values-taken-for-telling": (
-        "kernels/latent.py", "if level >= 0 and scratch.lone[field] < 0:", "if level >= 0:", PLAIN),
+        "kernels/latent.py", "if present == 1 or layout.exact[field]:",
+        "if layout.exact[field]:", PLAIN),
     "arrival-with-unweighted-candidates": (
-        "kernels/partners.py", "inside += weight", "inside += 1.0", CHAIN),
+        "kernels/partners.py", "inside += weight", "inside += 1", CHAIN),
     "concentration-sees-one-entity-more": (
         "priors.py", "log_entities(value, entities, records)",
         "log_entities(value, entities + 1, records)", WHOLE),
     "bracket-without-minus-one": (
         "kernels/likelihood.py", "(scratch.tally[level] - 1.0)", "scratch.tally[level]", PLAIN),
+    "third-record-for-free": (
+        "kernels/likelihood.py", "rate * parameters.agree[two] + rate * rate * (1.0 - rate)",
+        "parameters.agree[two]", PLAIN),
     "unseen-levels-never-true": (
         "kernels/latent.py", "total += unseen * math.exp(-top)", "total += 0.0", PLAIN),
+    "toggles-depend-on-toggles": (
+        "kernels/toggles.py",
+        "mark(gather(mover, ZERO, clusters, scratch), FROZEN, touched, scratch)", "pass", TOGGLES),
+    "toggles-by-the-first-link-alone": (
+        "joint.py", "if np.log(1.0 - rng.random()) < mended:", "if rng.random() < 2:", TOGGLES),
+    "rate-without-its-jacobian": (
+        "joint.py", "+ model.coded[field].a * np.log(rates)",
+        "+ (model.coded[field].a - 1.0) * np.log(rates)", TOGGLES),
 }  # fmt: skip
 
 

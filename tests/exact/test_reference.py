@@ -1,15 +1,17 @@
 """Rung 1: kernels against the model written with true values and distortions explicit."""
 
+import itertools
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
 
 from smered.execute import make_executor
-from smered.layout import BlockPrior
+from smered.layout import BlockPrior, Clusters
 from smered.pairs import UniformPairs
 from smered.priors import Ewens, PitmanYor, UniformLabels, UniformPartitions
-from smered.sampler import condition_prior, log_posterior
+from smered.sampler import condition_prior, keep_counts, log_posterior
 from smered.state import generator, start_state, tabulate
 from tests.exact.cases import fixed_parameters, tiny_model
 from tests.exact.reference import is_legal, log_likelihood, log_prior, partitions
@@ -67,38 +69,58 @@ def test_collapsed_weights_equal_the_sum_over_true_values_and_distortions(settin
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: type(prior).__name__)
-def test_log_ratio_is_the_difference_of_targets_plus_the_hastings_factor(prior):
-    from smered.kernels.moves import log_merge_ratio
+def test_log_ratios_are_the_differences_of_targets(prior):
+    """Of merging two clusters, and of parting them again."""
+    from smered.kernels.clusters import build_rings, gather, weigh_clusters
+    from smered.kernels.moves import log_change, log_number
 
     model = tiny_model(prior=prior)
     layout, tables, scratch, theta, beta = bench(model)
     n = len(model.records)
     log_size = prior.log_size(n, np.empty(0))
+    sizes = BlockPrior(np.empty(0), np.empty(0, np.int64), log_size)
+
+    def target(labels):
+        return log_likelihood(labels, model, theta, beta) + log_prior(labels, prior)
+
+    def clusters_of(labels):
+        room = np.zeros(n, np.int32), np.zeros(n, np.int32), np.zeros(n)
+        clusters = Clusters(kernel_order(labels, model), *room)
+        build_rings(0, n, clusters)
+        weigh_clusters(0, n, layout, tables, clusters, scratch)
+        return clusters
+
     merges = 0
     for apart in partitions(n):
         names = sorted(set(apart))
-        for one in names:
-            for two in names[names.index(one) + 1 :]:
-                merged = tuple(one if label == two else label for label in apart)
-                sizes = [apart.count(one), apart.count(two)]
-                log_unit, free = unconditional(prior, len(names), n)
-                found = log_merge_ratio(
-                    log_weights(merged, model, layout, tables, scratch),
-                    log_weights(apart, model, layout, tables, scratch),
-                    0.0,
-                    *sizes,
-                    log_unit,
-                    free,
-                    -(sum(sizes) - 2) * math.log(2),
-                    BlockPrior(np.empty(0), np.empty(0, np.int64), log_size),
-                )
-                target = [
-                    log_likelihood(p, model, theta, beta) + log_prior(p, prior)
-                    for p in (merged, apart)
-                ]
-                hastings = -(sum(sizes) - 2) * math.log(2)
-                assert found == pytest.approx(target[0] - target[1] + hastings, abs=1e-9)
-                merges += 1
+        for one, two in itertools.combinations(names, 2):
+            merged = tuple(one if label == two else label for label in apart)
+            log_unit, free = unconditional(prior, len(names), n)
+            clusters = clusters_of(apart)
+            first, second = (
+                clusters.entity[np.flatnonzero(np.array(apart)[model.order] == name)[0]]
+                for name in (one, two)
+            )
+            middle = gather(first, 0, clusters, scratch)
+            size = gather(second, middle, clusters, scratch)
+            log_ratio, _, _ = log_change(
+                first, second, size, size, layout, tables, sizes, clusters, scratch
+            )
+            log_ratio += log_number(-1, log_unit, free)
+            assert log_ratio == pytest.approx(target(merged) - target(apart), abs=1e-9)
+            sides = scratch.members[:size].copy()
+            clusters = clusters_of(merged)
+            scratch.members[:size] = sides
+            name = min(first, second)
+            back, left, right = log_change(
+                name, name, middle, size, layout, tables, sizes, clusters, scratch
+            )
+            back += log_number(1, log_unit, free + 1 if free >= 0 else free)
+            assert back == pytest.approx(-log_ratio, abs=1e-9)
+            assert left + right == pytest.approx(
+                sum(clusters_of(apart).log_weight[[first, second]]), abs=1e-9
+            )
+            merges += 1
     assert merges > 50
 
 
@@ -136,6 +158,27 @@ def test_log_posterior_differences_are_those_of_the_reference(settings, prior):
     assert np.ptp(differences) < 1e-9
 
 
+def explicit(codes, theta, rate):
+    """All (y, z) of a cluster in a field with their probability, given what its records show."""
+    shown = [x for x in codes if x >= 0]
+    weights = {}
+    for y, p_y in enumerate(theta):
+        for z in itertools.product((0, 1), repeat=len(shown)):
+            weight = p_y
+            for x, flag in zip(shown, z, strict=True):
+                weight *= rate * theta[x] if flag else (1 - rate) * (x == y)
+            if weight:
+                weights[y, z] = weight
+    total = sum(weights.values())
+    return {outcome: weight / total for outcome, weight in weights.items()}
+
+
+def distance(seen, probability, draws):
+    """Total variation between counts and probabilities."""
+    keys = set(seen) | set(probability)
+    return 0.5 * sum(abs(probability.get(k, 0) - seen.get(k, 0) / draws) for k in keys)
+
+
 def test_latent_values_have_their_exact_conditional_distribution():
     """P(y, z | linkage) by brute force against the frequency over many sweeps' numbers."""
     model = tiny_model()
@@ -144,41 +187,72 @@ def test_latent_values_have_their_exact_conditional_distribution():
     state = start_state(model, layout, 0, 0)
     state.entity = np.zeros(5, np.int32)
     column, draws = 0, 400 if not_compiled() else 20_000
-    true, distorted = np.empty((5, 2), np.int32), np.empty((5, 2), np.int32)
-    seen = {}
+    seen = Counter()
     for sweep in range(draws):
         state.sweep = sweep
-        statistics = execute.latent(state, tables, 7, 0, (true, distorted))
-        assert statistics.distorted[0, column] == (distorted[:, column] == 1).sum()
-        assert statistics.telling.tolist() == [(layout.values >= 0).sum(axis=0).tolist()]
-        shown = np.append(true[0], layout.values[distorted == 1])  # y of the one cluster, and x
-        assert statistics.level_counts.tolist() == np.bincount(shown, minlength=4).tolist()
-        unwritten = execute.latent(state, tables, 7, 0)  # the same counts
-        assert all(np.array_equal(unwritten[i], statistics[i]) for i in range(3))
-        key = (int(true[0, column]), *distorted[:, column].tolist())
-        seen[key] = seen.get(key, 0) + 1
+        true, distorted = execute.latent(state, tables, 7, 0)
+        assert (true == true[0]).all()
+        z = distorted[:, column]
+        assert ((z == -1) == (layout.values[:, column] < 0)).all()
+        seen[int(true[0, column]), tuple(z[z >= 0].tolist())] += 1
     codes = model.coded[column].codes[model.order]
-    probability = {}
-    for y, p_y in enumerate(theta[column]):
-        for z in np.ndindex(2, 2, 2, 2):
-            weight, full, used = p_y, [y], iter(z)
-            for x in codes:
-                if x < 0:
-                    full.append(-1)
-                    continue
-                flag = next(used)
-                rate = beta[0, column]
-                weight *= rate * theta[column][x] if flag else (1 - rate) * (x == y)
-                full.append(flag)
-            if weight:
-                probability[tuple(full)] = weight
-    total = sum(probability.values())
-    keys = set(probability) | {(k[0] - 0, *k[1:]) for k in seen}
-    distance = 0.5 * sum(abs(probability.get(k, 0) / total - seen.get(k, 0) / draws) for k in keys)
-    assert distance < (0.15 if not_compiled() else 0.02)
+    probability = explicit(codes, theta[column], beta[0, column])
+    assert distance(seen, probability, draws) < (0.15 if not_compiled() else 0.02)
 
 
-def test_a_value_alone_in_its_cluster_counts_once_and_tells_nothing_of_distortion():
+def count_probabilities(entity, model, column, theta, rate):
+    """The distribution of a field's counts: of levels, and of distorted values."""
+    codes = model.coded[column].codes[model.order]
+    total = {((0,) * len(theta), 0): 1.0}
+    for name in np.unique(entity):
+        shown = [int(x) for x in codes[entity == name] if x >= 0]
+        if len(shown) == 1:
+            outcomes = {(np.bincount(shown, minlength=len(theta)).tobytes(), 0): 1.0}
+        else:
+            outcomes = Counter()
+            for (y, z), p in explicit(shown, theta, rate).items() if shown else ():
+                values = [y] + [x for x, flag in zip(shown, z, strict=True) if flag]
+                outcomes[np.bincount(values, minlength=len(theta)).tobytes(), sum(z)] += p
+        if shown:
+            further = Counter()
+            for (levels, distorted), p in total.items():
+                for (more, times), q in outcomes.items():
+                    sums = tuple(np.add(levels, np.frombuffer(more, np.int64)).tolist())
+                    further[sums, distorted + times] += p * q
+            total = further
+    return total
+
+
+@pytest.mark.parametrize("settings", [{}, {"distortion": "file"}])
+@pytest.mark.parametrize(
+    "labels", [(0, 0, 0, 0, 0), (0, 0, 0, 3, 3), (0, 1, 0, 1, 4), (0, 1, 2, 3, 4), (0, 0, 2, 2, 2)]
+)
+def test_counts_have_their_exact_distribution(labels, settings):
+    """Counts of a sweep, most of them drawn by level rather than by cluster."""
+    model = tiny_model(**settings)
+    layout, tables, _, theta, beta = bench(model)
+    if settings:
+        beta = np.full_like(beta, 0.2)
+        tables = tabulate(np.concatenate(theta), beta, model)
+    execute = make_executor(model, layout, 1)
+    state = start_state(model, layout, 0, 0)
+    state.entity = kernel_order(labels, model)
+    draws = 400 if not_compiled() else 10_000
+    seen = Counter(), Counter()
+    for sweep in range(draws):
+        state.sweep = sweep
+        keep_counts(state, execute.count(state, tables, 7, 0), tables, model, 7, 0)
+        for column in range(2):
+            levels = state.level_counts[slice(*model.field_start[column : column + 2])]
+            key = tuple(levels.tolist()), int(state.distorted[:, column].sum())
+            seen[column][key] += 1
+    for column in range(2):
+        expected = count_probabilities(state.entity, model, column, theta[column], beta[0, column])
+        found = distance(seen[column], expected, draws)
+        assert found < (0.2 if not_compiled() else 0.03)
+
+
+def test_a_value_alone_in_its_cluster_tells_nothing_of_distortion():
     model = tiny_model(exact=True)
     layout, tables, *_ = bench(model)
     execute = make_executor(model, layout, 1)
@@ -188,23 +262,15 @@ def test_a_value_alone_in_its_cluster_counts_once_and_tells_nothing_of_distortio
         state.entity = kernel_order(labels, model)
         if log_likelihood(labels, model, *fixed_parameters(model)) == -math.inf:
             continue
-        statistics = execute.latent(state, tables, 7, 0)
+        keep_counts(state, execute.count(state, tables, 7, 0), tables, model, 7, 0)
         telling = np.zeros(3, int)
-        lone_levels = np.zeros(len(model.mu), int)
         for name in np.unique(state.entity):
-            for column in range(3):
-                values = layout.values[state.entity == name, column]
-                shown = values[values >= 0]
-                if len(shown) == 1:
-                    lone_levels[shown[0]] += 1
-                    alone += 1
-                else:
-                    telling[column] += len(shown)
-        assert statistics.telling[0, :2].tolist() == telling[:2].tolist()
-        assert (statistics.distorted[0] <= telling).all()
-        assert (statistics.level_counts >= lone_levels).all()
-        if not telling.any():
-            assert statistics.level_counts.tolist() == lone_levels.tolist()
+            for column in range(2):
+                shown = (layout.values[state.entity == name, column] >= 0).sum()
+                alone += shown == 1
+                telling[column] += shown if shown > 1 else 0
+        assert state.telling[0].tolist() == telling.tolist()
+        assert (state.distorted[0] <= telling).all()
     assert alone > 50
 
 
@@ -216,11 +282,10 @@ def test_unseen_levels_can_be_true():
     theta = [np.array([0.1, 0.9]), np.array([0.5, 0.5])]
     tables = tabulate(np.concatenate(theta), np.full((1, 2), 0.999), model)
     state = start_state(model, layout, 1, 0)
-    true, distorted = np.empty((5, 2), np.int32), np.empty((5, 2), np.int32)
     hits = []
     for sweep in range(200):
         state.sweep = sweep
-        execute.latent(state, tables, 3, 0, (true, distorted))
+        true, _ = execute.latent(state, tables, 3, 0)
         hits.append((true[:3, 0] == 1).mean())  # records that show level 0
     assert np.mean(hits) == pytest.approx(0.9, abs=0.05)
 

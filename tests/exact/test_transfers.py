@@ -16,7 +16,6 @@ pytestmark = pytest.mark.plain
 
 LISTS = [[2, 3, 4], [2, 4], [0, 1, 4], [1], [0, 1, 2]]  # records 0, 1: file A; 2, 3: B; 4: C
 PAIRS = HandPicked(LISTS)
-HIGHEST = 2**53 - 1
 
 
 class Bench:
@@ -35,39 +34,28 @@ class Bench:
         prior = log_prior(labels, self.model.prior)
         return log_likelihood(labels, self.model, self.theta, self.beta) + prior
 
-    def transfer(self, labels, record, target, number):
-        """Propose with a given uniform number; return the outcome and the new labels."""
-        from smered.kernels.clusters import build_rings, weigh_clusters
-        from smered.kernels.transfers import transfer
+    def log_ratio(self, labels, record, target):
+        """Log acceptance ratio of a transfer and where it leads; None if it is not proposed."""
+        from smered.kernels.clusters import build_rings, same_file_member, weigh_clusters
+        from smered.kernels.moves import link_pieces, log_change
+        from smered.kernels.transfers import arrange_transfer, log_transfer_chances
 
         clusters = Clusters(
             np.array(labels, np.int32), np.zeros(5, np.int32), np.zeros(5, np.int32), np.zeros(5)
         )
         build_rings(0, 5, clusters)
         weigh_clusters(0, 5, self.layout, self.tables, clusters, self.scratch)
-        outcome = transfer(
-            record, labels[record], target, np.uint64(number << 11),
-            self.layout, self.tables, self.prior, clusters, self.scratch,
-        )  # fmt: skip
-        return outcome, tuple(clusters.entity.tolist())
-
-    def acceptance(self, labels, record, target):
-        """Probability that the transfer is accepted, and where it leads; None if not proposed."""
-        outcome, reached = self.transfer(labels, record, target, HIGHEST)
-        if outcome < 0:
+        one = labels[record]
+        rival = same_file_member(record, target, self.layout, clusters)
+        if labels.count(one) == 1 and rival < 0:
             return None
-        if outcome == 0:
-            return 0.0, reached
-        if self.transfer(labels, record, target, 0)[0]:
-            return 1.0, reached
-        low, high = 0, HIGHEST  # rejected, accepted
-        while high - low > 2**20:
-            middle = (low + high) // 2
-            if self.transfer(labels, record, target, middle)[0]:
-                high = middle
-            else:
-                low = middle
-        return 1.0 - high / 2**53, reached
+        middle, size = arrange_transfer(record, rival, target, clusters, self.scratch)
+        log_ratio, left, right = log_change(
+            one, target, middle, size, self.layout, self.tables, self.prior, clusters, self.scratch
+        )
+        log_ratio += log_transfer_chances(record, rival, one, target, self.layout, clusters)
+        link_pieces(middle, size, left, right, clusters, self.scratch)
+        return log_ratio, tuple(clusters.entity.tolist())
 
 
 def weight(labels, record, name):
@@ -94,10 +82,10 @@ def test_detailed_balance(settings):
     for labels in states:
         for record in range(5):
             for target in {labels[partner] for partner in LISTS[record]} - {labels[record]}:
-                found = bench.acceptance(labels, record, target)
-                if found is None or found[0] == 0.0:
+                found = bench.log_ratio(labels, record, target)
+                if found is None or found[0] == -math.inf:
                     continue
-                probability, reached = found
+                log_ratio, reached = found
                 assert is_legal(reached, bench.model)
                 companions = [r for r in range(5) if r != record and labels[r] == labels[record]]
                 if companions:
@@ -108,15 +96,13 @@ def test_detailed_balance(settings):
                         r for r in range(5) if labels[r] == target and file[r] == file[record]
                     )
                     back = reached[record]
-                returned = bench.acceptance(reached, mover, back)
+                returned = bench.log_ratio(reached, mover, back)
                 assert returned is not None
-                assert returned[0] == 0.0 or returned[1] == labels
-                there = bench.log_target(labels) + math.log(
-                    weight(labels, record, target) * probability
-                )
-                again = bench.log_target(reached) + math.log(
-                    weight(reached, mover, back) * returned[0]
-                )
-                assert there == pytest.approx(again, abs=1e-6)
+                assert returned[1] == labels
+                # the two ratios are each other's inverse, and right: detailed balance
+                assert returned[0] == pytest.approx(-log_ratio, abs=1e-9)
+                there = bench.log_target(labels) + math.log(weight(labels, record, target))
+                again = bench.log_target(reached) + math.log(weight(reached, mover, back))
+                assert log_ratio == pytest.approx(again - there, abs=1e-9)
                 checked += 1
     assert checked > 20

@@ -5,8 +5,8 @@ import pytest
 
 import smered
 from smered.execute import make_executor
-from smered.layout import GRADE_WEIGHT, TOP_GRADE
-from smered.sampler import Settings, run_chain
+from smered.layout import TOP_GRADE
+from smered.sampler import Settings, run_chain, tuning_sweeps
 from smered.tuning import (
     even_grades,
     grade_candidates,
@@ -42,12 +42,15 @@ def test_the_alias_table_gives_every_record_its_weight(size):
 
 def test_grades_follow_evenness():
     evenness = np.array([1.0, 0.25, 1e-4, 1e-9, 0.0], np.float32)
-    weight = GRADE_WEIGHT[grade_candidates(evenness)]
-    assert weight == pytest.approx([1.0, 0.5, 0.01, 0.01, 0.01], rel=0.02)
+    grade = grade_candidates(evenness)
+    assert grade / TOP_GRADE == pytest.approx([1.0, 0.5, 0.01, 0.0, 0.0], abs=0.002)
+    again = grade_candidates(np.array([0.0, 0.25, 1e-4, 1.0, 0.0], np.float32), grade, 3)
+    mean = np.array([0.75, 0.25, 1e-4, 0.25, 0.0])  # of four states
+    assert again / TOP_GRADE == pytest.approx(np.sqrt(mean), abs=0.003)
     start = np.array([0, 1, 1, 9])
     grades = even_grades(start)
     assert grades[0] == TOP_GRADE
-    assert GRADE_WEIGHT[grades[1:]].sum() == pytest.approx(1.0, rel=0.1)
+    assert grades[1:].sum() == pytest.approx(TOP_GRADE, rel=0.1)
 
 
 def small_model(**settings):
@@ -80,21 +83,32 @@ def test_records_are_chosen_by_the_weights_of_their_candidates():
     for record in range(n):
         first, last = layout.candidate_start[record : record + 2]
         for i in range(first, last):
-            share = GRADE_WEIGHT[grade[i]] / weight.sum()
+            share = grade[i] / weight.sum()
             found = slots.get((record, layout.candidates[i]), 0) / tries
             distance += abs(share - found) / 2
     assert distance < 0.12
 
 
-def test_a_chain_is_tuned_once_after_its_burn_in():
+def test_a_chain_is_tuned_in_its_burn_in_and_never_after():
     model = small_model()
-    execute = make_executor(model, model.layout(), 1)
-    settings = Settings(draws=4, burn_in=3, chains=1)
-    grades = [
-        step.state.grade.copy() for step in run_chain(model, settings, 0, execute)
-    ]  # fmt: skip
-    assert [len(grade) for grade in grades[:3]] == [0, 0, 0]
-    assert len(grades[3]) == len(execute.layout.candidates)
-    assert all((grade == grades[3]).all() for grade in grades[3:])
-    assert (execute.layout.grade == grades[3]).all()
-    assert len(np.unique(grades[3])) > 3
+    assert tuning_sweeps(Settings(burn_in=3)) == [3]
+    assert tuning_sweeps(Settings(burn_in=200)) == [116, 128, 140, 152, 164, 176, 188, 200]
+    assert tuning_sweeps(Settings(burn_in=0)) == []
+    layout = model.layout()
+    execute = make_executor(model, layout, 1)
+    settings = Settings(draws=4, burn_in=16, chains=1)
+    grades, proposals = [], []
+    for step in run_chain(model, settings, 0, execute):
+        grades.append(step.state.grade.copy())
+        proposals.append(execute.layout.proposals.sum())
+    assert [len(grade) for grade in grades[:9]] == [0] * 9
+    assert all(len(grade) == len(layout.candidates) for grade in grades[9:])
+    assert all((grade == grades[16]).all() for grade in grades[16:])
+    assert len(np.unique(grades[16])) > 3
+    assert proposals[:16] == [layout.proposals.sum()] * 16
+    assert proposals[16] < proposals[15]
+    idle = grades[16] == 0
+    assert proposals[16] == proposals[19]
+    assert (execute.layout.grade == grades[16][~idle]).all()
+    assert (execute.layout.candidates == layout.candidates[~idle]).all()
+    assert execute.layout.candidate_start[-1] == len(execute.layout.candidates)

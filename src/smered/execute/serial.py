@@ -6,13 +6,27 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from smered.layout import BlockPrior, Clusters, Int32s, Layout, Parameters, Scratch, Statistics
+from smered.layout import (
+    MOST_AGREED,
+    BlockPrior,
+    Bools,
+    Clusters,
+    Floats,
+    Int32s,
+    Int64s,
+    Layout,
+    Parameters,
+    Scratch,
+    Statistics,
+    Toggles,
+)
 from smered.model import Model
 from smered.state import ChainState
 
 __all__ = ["Desk", "Serial"]
 
 MOVE_COUNTS = 6  # merges, splits and transfers, proposed and accepted
+SUMMED = 5  # the first arrays of Statistics are summed over threads, the others are shared
 
 
 class Desk(NamedTuple):
@@ -26,15 +40,15 @@ class Serial:
     """Runs sweeps over all blocks, one after the other.
 
     The contract of an executor: `sweep` updates the linkage of a state in place and returns the
-    statistics of its y and z; `latent` draws y and z for a given linkage. Both depend on the
-    state, the parameters, the prior, the seed and the chain alone.
+    statistics of its y and z; `count` returns those of a given linkage, `latent` draws y and z
+    themselves. All depend on the state, the parameters, the prior, the seed and the chain alone.
     """
 
     def __init__(self, model: Model, layout: Layout, workers: int = 1) -> None:
         n, blocks = len(layout.cell), len(layout.proposals)
         self.layout = layout
+        self._touched = np.empty(n, np.uint8)
         self._rings = (np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.float64))
-        self._nothing = np.empty((0, 0), np.int32)
         block_entities, block_log_weight = np.zeros(blocks, np.int64), np.zeros(blocks)
         self._desks = [
             Desk(
@@ -42,8 +56,6 @@ class Serial:
                     members=np.empty(model.largest_cluster, np.int32),
                     seen=np.empty(model.largest_cluster, np.int32),
                     tally=np.zeros(len(model.mu)),
-                    true=np.empty(len(model.coded), np.int32),
-                    lone=np.empty(len(model.coded), np.int32),
                     mark=np.zeros(len(layout.single), np.int64),
                     stamp=np.zeros(1, np.int64),
                 ),
@@ -51,6 +63,7 @@ class Serial:
                     level_counts=np.zeros(len(model.mu), np.int64),
                     distorted=np.zeros(model.observed.shape, np.int64),
                     telling=np.zeros(model.observed.shape, np.int64),
+                    agreed=np.zeros((MOST_AGREED + 1, len(model.mu)), np.int64),
                     moves=np.zeros(MOVE_COUNTS, np.int64),
                     block_entities=block_entities,
                     block_log_weight=block_log_weight,
@@ -63,38 +76,44 @@ class Serial:
         self, state: ChainState, parameters: Parameters, prior: BlockPrior, seed: int, chain: int
     ) -> Statistics:
         """Propose splits and merges in every block, then draw y and z."""
-        from smered.kernels.sweep import latent_blocks, propose_blocks
+        from smered.kernels.sweep import count_blocks, propose_blocks
 
         clusters = Clusters(state.entity, *self._rings)
 
         def work(desk: Desk, first: int, last: int) -> None:
             place = (first, last, seed, chain, state.sweep, self.layout, parameters)
             propose_blocks(*place, prior, clusters, *desk)
-            latent_blocks(*place, clusters, *desk, self._nothing, self._nothing)
+            count_blocks(*place, clusters, *desk)
+
+        return self._run(work)
+
+    def count(self, state: ChainState, parameters: Parameters, seed: int, chain: int) -> Statistics:
+        """Count y and z of the linkage as it is."""
+        from smered.kernels.sweep import count_blocks
+
+        clusters = Clusters(state.entity, *self._rings)
+
+        def work(desk: Desk, first: int, last: int) -> None:
+            place = (first, last, seed, chain, state.sweep, self.layout, parameters)
+            count_blocks(*place, clusters, *desk)
 
         return self._run(work)
 
     def latent(
-        self,
-        state: ChainState,
-        parameters: Parameters,
-        seed: int,
-        chain: int,
-        into: tuple[Int32s, Int32s] | None = None,
-    ) -> Statistics:
-        """Draw y and z as the sweep `state.sweep` does, writing them to the arrays `into`."""
+        self, state: ChainState, parameters: Parameters, seed: int, chain: int
+    ) -> tuple[Int32s, Int32s]:
+        """Draw y and z of every record and field (n, p), kernel order; -1 where there is none."""
         from smered.kernels.sweep import latent_blocks
 
         clusters = Clusters(state.entity, *self._rings)
-        true, distorted = into if into is not None else (self._nothing, self._nothing)
+        true, distorted = np.empty_like(self.layout.values), np.empty_like(self.layout.values)
 
         def work(desk: Desk, first: int, last: int) -> None:
-            latent_blocks(
-                first, last, seed, chain, state.sweep, self.layout, parameters, clusters,
-                *desk, true, distorted,
-            )  # fmt: skip
+            place = (first, last, seed, chain, state.sweep, self.layout, parameters)
+            latent_blocks(*place, clusters, desk.scratch, true, distorted)
 
-        return self._run(work)
+        self._over_blocks(work)
+        return true, distorted
 
     def evenness(
         self, state: ChainState, parameters: Parameters, prior: BlockPrior
@@ -113,6 +132,46 @@ class Serial:
         self._over_blocks(work)
         return found
 
+    def toggles(
+        self,
+        state: ChainState,
+        parameters: Parameters,
+        log_size: Floats,
+        pairs: Toggles,
+        field: int,
+        rates: Floats,
+        seed: int,
+        chain: int,
+    ) -> tuple[Int64s, Floats]:
+        """Find which pairs are toggles now, and weigh all other clusters in the field.
+
+        Returns how many of them agree, by number of values and level, and the log weights of the
+        rest at each of the rates, summed.
+        """
+        from smered.kernels.toggles import find_toggles
+
+        clusters = Clusters(state.entity, *self._rings)
+        others = np.zeros((len(self.layout.proposals), len(rates)))
+
+        def work(desk: Desk, first: int, last: int) -> None:
+            find_toggles(
+                first, last, seed, chain, state.sweep, field, rates, self.layout, parameters,
+                log_size, clusters, self._touched, *desk, pairs, others,
+            )  # fmt: skip
+
+        return self._run(work).agreed, others.sum(axis=0)
+
+    def set_toggles(self, state: ChainState, pairs: Toggles, wanted: Bools) -> None:
+        """Set toggles that were just found."""
+        from smered.kernels.toggles import set_toggles
+
+        clusters = Clusters(state.entity, *self._rings)
+
+        def work(desk: Desk, first: int, last: int) -> None:
+            set_toggles(first, last, self.layout, clusters, desk.scratch, pairs, wanted)
+
+        self._over_blocks(work)
+
     def use(self, layout: Layout) -> None:
         """Go on with another layout of the same records."""
         self.layout = layout
@@ -122,16 +181,12 @@ class Serial:
 
     def _run(self, work: Callable[[Desk, int, int], None]) -> Statistics:
         for desk in self._desks:
-            for counts in desk.statistics[:4]:
+            for counts in desk.statistics[:SUMMED]:
                 counts.fill(0)
         self._over_blocks(work)
         each = [desk.statistics for desk in self._desks]
-        return each[0]._replace(
-            level_counts=np.sum([counts.level_counts for counts in each], axis=0),
-            distorted=np.sum([counts.distorted for counts in each], axis=0),
-            telling=np.sum([counts.telling for counts in each], axis=0),
-            moves=np.sum([counts.moves for counts in each], axis=0),
-        )
+        parts = zip(*(counts[:SUMMED] for counts in each), strict=True)
+        return Statistics(*(np.sum(part, axis=0) for part in parts), *each[0][SUMMED:])
 
     def _over_blocks(self, work: Callable[[Desk, int, int], None]) -> None:
         work(self._desks[0], 0, len(self.layout.proposals))

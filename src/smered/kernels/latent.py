@@ -1,7 +1,9 @@
 """True values and distortions given the linkage, drawn exactly (equations 9 and 10).
 
-The numbers used for a cluster or a record depend on its position alone, so the same linkage,
-level probabilities and distortion rates always give the same y and z, in the sweep or long after.
+A chain needs only their counts, and most of those need no numbers here: fields in which all
+records of a cluster agree are counted by level and number, for `smered.counts` to draw from. Users
+get y and z themselves; the numbers of a cluster or a record depend on its position alone, so that
+the same linkage, level probabilities and distortion rates always give the same y and z.
 """
 
 import math
@@ -11,14 +13,12 @@ import numpy as np
 from smered.kernels.clusters import gather
 from smered.kernels.jit import jit, jit_inline
 from smered.kernels.likelihood import record_odds, tally_levels
-from smered.kernels.rng import DISTORT, EXTRA, FINE, TRUE, WRITTEN, stream, uniform, words
-from smered.layout import ZERO
+from smered.kernels.rng import DISTORT, EXTRA, TRUE, stream, uniform, words
+from smered.layout import MOST_AGREED, ZERO
 
-__all__ = ["draw_latent"]
+__all__ = ["count_latent", "draw_latent"]
 
 MISSING, DIFFER = -1, -2
-CHUNKS = 8  # numbers of 16 bits in two words: mostly they decide alone
-CHUNK_SIDES = 65536.0
 ROUNDING = 1e-12  # what may be left of 1 after taking all levels of a field away
 
 
@@ -49,7 +49,7 @@ def draw_unseen(field, distinct, extra, used, layout, parameters, scratch):
             return level, used
 
 
-@jit_inline
+@jit
 def draw_true(size, field, u, extra, used, layout, parameters, scratch):
     """Draw the true value of the cluster in scratch.members[:size] (equation 9).
 
@@ -77,7 +77,7 @@ def draw_true(size, field, u, extra, used, layout, parameters, scratch):
     target = u * total
     chosen = MISSING
     for i in range(distinct):
-        level = scratch.seen[i]
+        level = np.int64(scratch.seen[i])
         if chosen == MISSING:
             if target < scratch.tally[level]:
                 chosen = level
@@ -85,160 +85,119 @@ def draw_true(size, field, u, extra, used, layout, parameters, scratch):
                 target -= scratch.tally[level]
         scratch.tally[level] = 0.0
     if chosen == MISSING and unseen <= 0.0:
-        chosen = scratch.seen[distinct - 1]  # rounding alone leads here
+        chosen = np.int64(scratch.seen[distinct - 1])  # rounding alone leads here
     if chosen == MISSING:
         chosen, used = draw_unseen(field, distinct, extra, used, layout, parameters, scratch)
     return chosen, used
 
 
 @jit_inline
-def agreed_level(size, field, layout, parameters, scratch):
-    """The level that all members with a value show, prod rho over them, and their number.
+def agreed_level(size, field, layout, scratch):
+    """The level that all members with a value show, and their number.
 
     MISSING if none has a value, DIFFER if they show more than one.
     """
-    common, product, present = MISSING, 1.0, 0
+    common, present = MISSING, ZERO
     for i in range(size):
-        record = scratch.members[i]
-        level = np.int64(layout.values[record, field])
+        level = np.int64(layout.values[scratch.members[i], field])
         if level >= 0:
+            common = DIFFER if present > 0 and level != common else level
             present += 1
-            if common >= 0 and level != common:
-                return DIFFER, product, present
-            common = level
-            odds = record_odds(record, field, layout, parameters)
-            product *= 1.0 + odds * parameters.inverse_theta[level]
-    return common, product, present
+    return common, present
+
+
+@jit_inline
+def agreed_in(size, field, layout, scratch):
+    """The same, quicker for the commonest clusters: one record, or two that agree."""
+    level = np.int64(layout.values[scratch.members[0], field])
+    if size <= 2 and level == layout.values[scratch.members[size - 1], field]:
+        return level, size if level >= 0 else ZERO
+    return agreed_level(size, field, layout, scratch)
+
+
+@jit_inline
+def is_distorted(record, field, true, word, layout, parameters):
+    """Draw z of a record with a value, given y (equation 10)."""
+    level = layout.values[record, field]
+    if level != true:
+        return True
+    ratio = record_odds(record, field, layout, parameters) * parameters.inverse_theta[level]
+    return uniform(word) * (1.0 + ratio) < 1.0
 
 
 @jit
-def draw_true_values(row, size, used, written, writing, streams, layout, parameters, scratch):
-    """Draw y of the cluster in scratch.members[:size] into scratch.true (equation 9).
-
-    MISSING where no member shows a value. scratch.lone receives the level of a value that is the
-    only one of its cluster, -1 elsewhere; there y is drawn only to be written. Members that agree,
-    by far the commonest case, need no tally: their level weighs theta_v prod rho, all others
-    together 1 - theta_v.
-    """
-    true_stream, fine, extra, extra_written = streams
-    fields = layout.exact.shape[0]
-    calls = (fields + CHUNKS - 1) // CHUNKS
-    pair = words(true_stream, row * calls)
-    for field in range(fields):
-        if field % CHUNKS == 0 and field > 0:
-            pair = words(true_stream, row * calls + field // CHUNKS)
-        level, product, present = agreed_level(size, field, layout, parameters, scratch)
-        scratch.lone[field] = -1
-        if level != MISSING and not layout.exact[field]:
-            if present == 1:
-                scratch.lone[field] = level
-            if writing or present > 1:
-                chunk = chunk_of(pair, field % CHUNKS)
-                agreed = level >= 0 and size <= parameters.small
-                weight = parameters.theta[level] * product if agreed else 0.0
-                whole = weight + 1.0 - parameters.theta[level]
-                u = 0.0
-                certain = agreed and (chunk + 1.0) * whole <= CHUNK_SIDES * weight
-                if not certain:
-                    u = refine(chunk, fine, 2 * (row * fields + field))
-                if not certain and (not agreed or u * whole >= weight):
-                    if present > 1:
-                        level, used = draw_true(
-                            size, field, u, extra, used, layout, parameters, scratch
-                        )
-                    else:
-                        level, written = draw_true(
-                            size, field, u, extra_written, written, layout, parameters, scratch
-                        )
-        scratch.true[field] = level
-    return used, written
-
-
-@jit_inline
-def chunk_of(pair, number):
-    """One of the eight numbers of 16 bits in two words."""
-    word = pair[0] if number < 4 else pair[1]
-    return np.float64((word >> np.uint64(16 * (number % 4))) & np.uint64(65535))
-
-
-@jit_inline
-def refine(chunk, fine, index):
-    """The number in [0, 1) whose first 16 bits are known, from a stream of further bits."""
-    return (chunk + uniform(words(fine, index)[0])) / CHUNK_SIDES
-
-
-@jit_inline
-def count_single(record, layout, statistics):
-    """Add the values of a record that is alone to the counts."""
-    for field in range(layout.exact.shape[0]):
-        level = layout.values[record, field]
-        if level >= 0:
-            statistics.level_counts[level] += 1
-
-
-@jit
-def draw_latent(
-    block, seed, chain, sweep, layout, parameters, clusters, scratch, statistics, true, distorted
-):
-    """Draw y and z of a block and add them to the sufficient statistics of theta and beta.
+def count_latent(block, seed, chain, sweep, layout, parameters, clusters, scratch, statistics):
+    """Add the y and z of a block to the sufficient statistics of theta and beta.
 
     A value that is the only one of its cluster in a field has likelihood theta_x: it says nothing
-    about beta. There y and z stay summed out, and the value itself is counted (equation 11). They
-    are drawn only to be written.
-
-    true (n, p) int32 and distorted (n, p) int32 receive y and z at every record; empty arrays
-    leave them unwritten. y is -1 where no record of the entity has a value: it says nothing about
-    theta and is left summed out. z is -1 where the record has no value.
+    about beta. There y and z stay summed out, and the value itself is counted (equation 11).
     """
     start, end = layout.block_start[block], layout.block_start[block + 1]
     fields = layout.exact.shape[0]
-    writing = true.shape[0] > 0
-    fine = stream(seed, chain, sweep, block, FINE)
-    streams = (
-        stream(seed, chain, sweep, block, TRUE),
-        fine,
-        stream(seed, chain, sweep, block, EXTRA),
-        stream(seed, chain, sweep, block, WRITTEN),
-    )
+    true_stream = stream(seed, chain, sweep, block, TRUE)
     distort = stream(seed, chain, sweep, block, DISTORT)
-    calls = (fields + CHUNKS - 1) // CHUNKS
-    used, written = ZERO, ZERO  # numbers of the last two streams
+    extra = stream(seed, chain, sweep, block, EXTRA)
+    used = ZERO
+    by_file = parameters.odds.shape[0] > 1
     for name in range(start, end):
         if clusters.entity[name] != name:
             continue
-        if clusters.size[name] == 1 and not writing:
-            count_single(name, layout, statistics)
+        size = gather(name, ZERO, clusters, scratch)
+        for field in range(fields):
+            level, present = agreed_in(size, field, layout, scratch)
+            if present == 0:
+                continue
+            if present == 1 or layout.exact[field]:
+                statistics.level_counts[level] += 1
+                continue
+            if level >= 0 and not by_file and present <= MOST_AGREED:
+                statistics.agreed[present, level] += 1
+                continue
+            u = uniform(words(true_stream, (name - start) * fields + field)[0])
+            true, used = draw_true(size, field, u, extra, used, layout, parameters, scratch)
+            statistics.level_counts[true] += 1
+            for i in range(size):
+                record = scratch.members[i]
+                if layout.values[record, field] >= 0:
+                    row = layout.rate_row[layout.cell_file[layout.cell[record]]]
+                    word = words(distort, (record - start) * fields + field)[0]
+                    statistics.telling[row, field] += 1
+                    if is_distorted(record, field, true, word, layout, parameters):
+                        statistics.level_counts[layout.values[record, field]] += 1
+                        statistics.distorted[row, field] += 1
+
+
+@jit
+def draw_latent(block, seed, chain, sweep, layout, parameters, clusters, scratch, true, distorted):
+    """Write y and z of a block at every record: true (n, p) int32 and distorted (n, p) int32.
+
+    y is -1 where no record of the entity has a value: it says nothing about theta and is left
+    summed out. z is -1 where the record has no value.
+    """
+    start, end = layout.block_start[block], layout.block_start[block + 1]
+    fields = layout.exact.shape[0]
+    true_stream = stream(seed, chain, sweep, block, TRUE)
+    distort = stream(seed, chain, sweep, block, DISTORT)
+    extra = stream(seed, chain, sweep, block, EXTRA)
+    used = ZERO
+    for name in range(start, end):
+        if clusters.entity[name] != name:
             continue
         size = gather(name, ZERO, clusters, scratch)
-        used, written = draw_true_values(
-            name - start, size, used, written, writing, streams, layout, parameters, scratch
-        )
         for field in range(fields):
-            counted = scratch.lone[field] if scratch.lone[field] >= 0 else scratch.true[field]
-            if counted != MISSING:
-                statistics.level_counts[counted] += 1
-        for i in range(size):
-            record = scratch.members[i]
-            file_row = layout.rate_row[layout.cell_file[layout.cell[record]]]
-            pair = words(distort, (record - start) * calls)
-            for field in range(fields):
-                if field % CHUNKS == 0 and field > 0:
-                    pair = words(distort, (record - start) * calls + field // CHUNKS)
-                level = layout.values[record, field]
-                value = scratch.true[field]
-                is_distorted = level >= 0 and level != value
-                if level >= 0 and level == value and not layout.exact[field]:
-                    # equation 10: an equal value is distorted with probability 1 / rho
-                    ratio = parameters.odds[file_row, field] * parameters.inverse_theta[level]
-                    chunk = chunk_of(pair, field % CHUNKS)
-                    if chunk * (1.0 + ratio) < CHUNK_SIDES:  # else it cannot be
-                        u = refine(chunk, fine, 2 * ((record - start) * fields + field) + 1)
-                        is_distorted = u * (1.0 + ratio) < 1.0
-                if level >= 0 and scratch.lone[field] < 0:
-                    statistics.telling[file_row, field] += 1
-                    if is_distorted:
-                        statistics.level_counts[level] += 1
-                        statistics.distorted[file_row, field] += 1
-                if writing:
-                    true[record, field] = value
-                    distorted[record, field] = MISSING if level < 0 else is_distorted
+            value, _ = agreed_level(size, field, layout, scratch)
+            if value != MISSING and not layout.exact[field]:
+                u = uniform(words(true_stream, (name - start) * fields + field)[0])
+                value, used = draw_true(size, field, u, extra, used, layout, parameters, scratch)
+            for i in range(size):
+                record = scratch.members[i]
+                true[record, field] = value
+                if layout.values[record, field] < 0:
+                    distorted[record, field] = MISSING
+                elif layout.exact[field]:
+                    distorted[record, field] = 0
+                else:
+                    word = words(distort, (record - start) * fields + field)[0]
+                    distorted[record, field] = is_distorted(
+                        record, field, value, word, layout, parameters
+                    )

@@ -146,6 +146,48 @@ def log_pair_weight(record, other, layout, parameters):
     return total + math.log(product)
 
 
+@jit_inline
+def triple_weight(one, two, three, field, parameters):
+    """The weight of three values in one field, -1 where missing, rates not by file (equation 6)."""
+    if one < 0:
+        one, three = three, one
+    elif two < 0:
+        two, three = three, two
+    if three < 0:  # two values at most
+        if one < 0 or two < 0:
+            return 1.0
+        return parameters.agree[one] if one == two else parameters.differ[field]
+    if one == two and one == three:
+        return parameters.agree_thrice[one]
+    rate = parameters.rate[field]
+    if one in (two, three):
+        return rate * parameters.agree[one] + rate * rate * (1.0 - rate)
+    if two == three:
+        return rate * parameters.agree[two] + rate * rate * (1.0 - rate)
+    return rate * rate * (3.0 - 2.0 * rate)
+
+
+@jit_inline
+def log_triple_weight(one, two, three, layout, parameters):
+    """Log weight of three records, all fields, rates not by file."""
+    total = 0.0
+    product = 1.0
+    for field in range(layout.exact.shape[0]):
+        product *= triple_weight(
+            layout.values[one, field],
+            layout.values[two, field],
+            layout.values[three, field],
+            field,
+            parameters,
+        )
+        if product > HUGE or product < TINY:
+            if product == 0.0:
+                return -math.inf
+            total += math.log(product)
+            product = 1.0
+    return total + math.log(product)
+
+
 @jit
 def log_large_weight(first, size, layout, parameters, scratch):
     """Log weight of three records or more, all fields; not inlined, for it is long and rare."""
@@ -174,4 +216,12 @@ def log_weight(first, size, layout, parameters, scratch):
     if size == 2:
         record, other = scratch.members[first], scratch.members[first + 1]
         return log_pair_weight(record, other, layout, parameters)
+    if size == 3 and parameters.odds.shape[0] == 1:
+        return log_triple_weight(
+            scratch.members[first],
+            scratch.members[first + 1],
+            scratch.members[first + 2],
+            layout,
+            parameters,
+        )
     return log_large_weight(first, size, layout, parameters, scratch)

@@ -10,6 +10,7 @@ from smered.kernels.likelihood import log_weight
 from smered.kernels.partners import choose_candidate, choose_record, log_chance, uniform_partner
 from smered.kernels.rng import (
     CHOOSE,
+    LEAST_LOG_UNIFORM,
     PROPOSE,
     SPLIT,
     accepted,
@@ -20,13 +21,15 @@ from smered.kernels.rng import (
     uniform,
     words,
 )
-from smered.kernels.transfers import transfer
+from smered.kernels.transfers import arrange_transfer, log_transfer_chances
 from smered.layout import UNIT, ZERO
 
-__all__ = ["log_merge_ratio", "propose"]
+__all__ = ["log_change", "log_number", "propose"]
 
 LOG_2 = math.log(2.0)
 ROUNDING_INDEX = np.int64(4294967295)  # the last index of a stream, which no proposal reaches
+LARGEST_LOG_CHANCES = 50.0  # more than the log of any ratio of weights of candidates
+MERGE, SPLIT_UP, TRANSFER = 0, 2, 4  # where their proposals are counted; accepted ones after them
 COIN = np.uint64(2047)  # the bits of a word that its uniform number does not use
 ONE = np.uint64(1)
 
@@ -46,73 +49,48 @@ def legal_merge(middle, end, layout, scratch):
 
 
 @jit_inline
-def log_merge_ratio(merged, one, two, size_one, size_two, log_unit, free, log_back, prior):
-    """Log acceptance ratio of joining two clusters; its negative is that of parting (equation 6).
+def log_change(one, two, middle, size, layout, parameters, prior, clusters, scratch):
+    """Log ratio of the target if clusters gave way to others, and the log weights of those.
 
-    merged, one, two: log weights; free: the block's free labels while the clusters are apart, or
-    UNLIMITED; log_back: log of the chance to propose exactly this parting over that of the joining.
+    Clusters `one` and `two`, or a single one if these are equal, give way to members[:middle] and
+    members[middle:size], or a single one if middle = size. The prior's factor for their number is
+    left out.
     """
-    size = size_one + size_two
-    log_prior = (
-        prior.log_size[size] - prior.log_size[size_one] - prior.log_size[size_two] - log_unit
-    )
-    if free >= 0:
-        log_prior -= math.log(free + 1)
-    return merged - one - two + log_prior + log_back
+    log_ratio = -clusters.log_weight[one] - prior.log_size[clusters.size[one]]
+    if two != one:
+        log_ratio -= clusters.log_weight[two] + prior.log_size[clusters.size[two]]
+    left, right = 0.0, 0.0
+    first = ZERO
+    for last in (middle, size):
+        if last > first:
+            left, right = right, log_weight(first, last - first, layout, parameters, scratch)
+            log_ratio += right + prior.log_size[last - first]
+        first = last
+    return log_ratio, left, right
 
 
 @jit_inline
-def join(one, two, log_back, word, log_unit, free, layout, parameters, prior, clusters, scratch):
-    """Propose to join two clusters; return whether they were."""
-    middle = gather(one, ZERO, clusters, scratch)
-    size = gather(two, middle, clusters, scratch)
-    if not legal_merge(middle, size, layout, scratch):
-        return False
-    merged = log_weight(ZERO, size, layout, parameters, scratch)
-    log_ratio = log_merge_ratio(
-        merged,
-        clusters.log_weight[one],
-        clusters.log_weight[two],
-        middle,
-        size - middle,
-        log_unit,
-        free,
-        log_back,
-        prior,
-    )
-    if not accepted(log_ratio, word):
-        return False
-    clusters.log_weight[link_ring(ZERO, size, clusters, scratch)] = merged
-    return True
+def log_number(more, log_unit, free):
+    """Log of the prior's factor for one cluster more (1), one less (-1) or as many (0).
+
+    free: the block's free labels as it is now, or UNLIMITED (equation 8).
+    """
+    if more == 0:
+        return 0.0
+    if free < 0:
+        return more * log_unit
+    return log_unit + math.log(free) if more > 0 else -log_unit - math.log(free + 1)
 
 
 @jit_inline
-def part(
-    name, middle, log_back, word, log_unit, free, layout, parameters, prior, clusters, scratch
-):
-    """Propose to part a cluster into members[:middle] and the rest; return whether it was.
-
-    free: the block's free labels once the cluster is parted, or UNLIMITED.
-    """
-    size = np.int64(clusters.size[name])
-    left = log_weight(ZERO, middle, layout, parameters, scratch)
-    right = log_weight(middle, size - middle, layout, parameters, scratch)
-    log_ratio = -log_merge_ratio(
-        clusters.log_weight[name],
-        left,
-        right,
-        middle,
-        size - middle,
-        log_unit,
-        free,
-        log_back,
-        prior,
-    )
-    if not accepted(log_ratio, word):
-        return False
-    clusters.log_weight[link_ring(ZERO, middle, clusters, scratch)] = left
-    clusters.log_weight[link_ring(middle, size, clusters, scratch)] = right
-    return True
+def link_pieces(middle, size, left, right, clusters, scratch):
+    """Make clusters of members[:middle] and members[middle:size], with these log weights."""
+    first = ZERO
+    for last in (middle, size):
+        if last > first:
+            name = link_ring(first, last, clusters, scratch)
+            clusters.log_weight[name] = left if last < size else right
+        first = last
 
 
 @jit_inline
@@ -153,7 +131,8 @@ def propose(block, count, seed, chain, sweep, layout, parameters, prior, cluster
     Four kernels, each exact by itself, are mixed without looking at the linkage: splits and merges
     by uniform pairs, splits and merges by candidates, transfers by candidates, and departures of a
     record from its cluster with arrivals of lone records. The first takes every record equally
-    often, the others take records by their weights.
+    often, the others take records by their weights. All of them let one or two clusters give way
+    to others, which they arrange in scratch.members; one place weighs, decides and links these.
     """
     start, end = layout.block_start[block], layout.block_start[block + 1]
     records = end - start
@@ -162,7 +141,6 @@ def propose(block, count, seed, chain, sweep, layout, parameters, prior, cluster
     spare = stream(seed, chain, sweep, block, SPLIT)
     used = ZERO
     log_unit, free = prior.log_unit[block], prior.free[block]
-    limited = free >= 0
     expected = layout.proposals[block]
     proposals = int(expected)
     if uniform(words(choices, ROUNDING_INDEX)[0]) < expected - proposals:
@@ -178,9 +156,8 @@ def propose(block, count, seed, chain, sweep, layout, parameters, prior, cluster
             record = choose_record(low(pair), column, start, records, layout)
         has_candidates = layout.candidate_start[record + 1] > layout.candidate_start[record]
         one = np.int64(clusters.entity[record])
-        size = np.int64(clusters.size[one])
         alone = coin >= layout.uniform_share and coin & 3 == 3  # the record moves by itself
-        if alone and size > 1:
+        if alone and clusters.size[one] > 1:
             partner = record
         else:
             toss = np.int64(high(column) & COIN) if alone else coin
@@ -191,68 +168,58 @@ def propose(block, count, seed, chain, sweep, layout, parameters, prior, cluster
                 if partner < 0:
                     continue
         two = np.int64(clusters.entity[partner])
+        transferring = (
+            not alone and has_candidates and coin >= layout.uniform_share and coin & 3 == 2
+        )
+        rival = np.int64(-1)
+        if one != two and (alone or transferring):
+            rival = same_file_member(record, two, layout, clusters)
 
-        if not alone and has_candidates and coin >= layout.uniform_share and coin & 3 == 2:
-            if one == two:
-                continue
-            outcome = transfer(
-                record, one, two, decision, layout, parameters, prior, clusters, scratch
-            )
-            if outcome >= 0:
-                moves[4] += 1
-                moves[5] += outcome
+        log_back = 0.0  # of the chance to propose exactly what leads back over that of this
+        if transferring:
+            if one == two or (clusters.size[one] == 1 and rival < 0):
+                continue  # nothing to do, or a merge in disguise
+            move, more = TRANSFER, 0
+            middle, size = arrange_transfer(record, rival, two, clusters, scratch)
         elif one != two:
-            moves[0] += 1
+            moves[MERGE] += 1
+            middle = gather(one, ZERO, clusters, scratch)
+            size = gather(two, middle, clusters, scratch)
+            if rival >= 0 or not legal_merge(middle, size, layout, scratch):
+                continue
             if alone:  # a departure leads back, whatever the pair
-                members = np.int64(clusters.size[two])
-                if same_file_member(record, two, layout, clusters) >= 0:
-                    continue
+                members = size - middle
                 log_back = -log_chance(record, two, members, start, end, layout, clusters)
             else:  # the split that leads back deals all but the pair exactly so
-                log_back = -(size + clusters.size[two] - 2) * LOG_2
-            if join(
-                one,
-                two,
-                log_back,
-                decision,
-                log_unit,
-                free,
-                layout,
-                parameters,
-                prior,
-                clusters,
-                scratch,
-            ):
-                count -= 1
-                moves[1] += 1
-                if limited:
-                    free += 1
+                log_back = -(size - 2) * LOG_2
+            move, more = MERGE, -1
+            middle = size
         else:
-            moves[2] += 1
-            if limited and free == 0:
+            moves[SPLIT_UP] += 1
+            if free == 0:
                 continue
+            move, more = SPLIT_UP, 1
+            size = np.int64(clusters.size[one])
             if alone:
                 middle = UNIT
                 gather(record, ZERO, clusters, scratch)  # the record first
-                log_back = -log_chance(record, one, size - 1, start, end, layout, clusters)
+                log_back = log_chance(record, one, size - 1, start, end, layout, clusters)
             else:
                 middle, used = deal(one, record, partner, spare, used, clusters, scratch)
-                log_back = -(size - 2) * LOG_2
-            if part(
-                one,
-                middle,
-                log_back,
-                decision,
-                log_unit,
-                free - 1 if limited else free,
-                layout,
-                parameters,
-                prior,
-                clusters,
-                scratch,
-            ):
-                count += 1
-                moves[3] += 1
-                if limited:
-                    free -= 1
+                log_back = (size - 2) * LOG_2
+
+        log_ratio, left, right = log_change(
+            one, two, middle, size, layout, parameters, prior, clusters, scratch
+        )
+        log_ratio += log_number(more, log_unit, free) + log_back
+        if move == TRANSFER:
+            moves[TRANSFER] += 1
+            if log_ratio > LEAST_LOG_UNIFORM - LARGEST_LOG_CHANCES:
+                log_ratio += log_transfer_chances(record, rival, one, two, layout, clusters)
+        if accepted(log_ratio, decision):
+            link_pieces(middle, size, left, right, clusters, scratch)
+            moves[move + 1] += 1
+            count += more
+            if free >= 0:
+                free -= more
     return count

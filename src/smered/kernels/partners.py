@@ -10,8 +10,8 @@ import math
 import numpy as np
 
 from smered.kernels.jit import jit, jit_inline
-from smered.kernels.rng import below, low, uniform
-from smered.layout import COIN_SIDES, GRADE_WEIGHT
+from smered.kernels.rng import below, high, low
+from smered.layout import COIN_SIDES, ZERO
 
 __all__ = ["build_alias", "candidates_in", "choose_candidate", "choose_record", "log_chance"]
 __all__ += ["uniform_partner"]
@@ -70,15 +70,14 @@ def choose_record(column_bits, word, start, records, layout):
 def choose_candidate(record, word, layout):
     """Choose one of a record's candidates by its weight."""
     first, last = layout.candidate_start[record], layout.candidate_start[record + 1]
-    total = 0.0
+    total = ZERO
     for i in range(first, last):
-        total += GRADE_WEIGHT[layout.grade[i]]
-    target = uniform(word) * total
-    for i in range(first, last - 1):
-        target -= GRADE_WEIGHT[layout.grade[i]]
-        if target < 0.0:
-            return np.int64(layout.candidates[i])
-    return np.int64(layout.candidates[last - 1])
+        total += layout.grade[i]
+    target = below(high(word), total)
+    while target >= layout.grade[first]:
+        target -= layout.grade[first]
+        first += 1
+    return np.int64(layout.candidates[first])
 
 
 @jit_inline
@@ -107,9 +106,9 @@ def uniform_partner(record, bits, start, end, layout):
 @jit_inline
 def candidates_in(record, name, layout, clusters):
     """The weight of a record's candidates in the cluster `name`, and of all of them."""
-    inside, total = 0.0, 0.0
+    inside, total = ZERO, ZERO
     for i in range(layout.candidate_start[record], layout.candidate_start[record + 1]):
-        weight = GRADE_WEIGHT[layout.grade[i]]
+        weight = np.int64(layout.grade[i])
         total += weight
         if clusters.entity[layout.candidates[i]] == name:
             inside += weight

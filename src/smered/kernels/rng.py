@@ -10,11 +10,11 @@ import numpy as np
 
 from smered.kernels.jit import jit_inline
 
-__all__ = ["CHOOSE", "DISTORT", "EXTRA", "FINE", "PROPOSE", "SPLIT", "TRUE", "WRITTEN"]
+__all__ = ["CHOOSE", "DISTORT", "EXTRA", "PROPOSE", "SPLIT", "TOGGLE", "TRUE"]
 __all__ += ["LEAST_LOG_UNIFORM", "accepted", "below", "high", "low", "stream", "uniform", "words"]
 
 # What a stream is for. Streams of different purpose never share a number.
-PROPOSE, SPLIT, TRUE, EXTRA, DISTORT, WRITTEN, CHOOSE, FINE = map(np.int64, range(8))
+PROPOSE, SPLIT, TRUE, EXTRA, DISTORT, CHOOSE, TOGGLE = map(np.int64, range(7))
 PURPOSES = 8
 
 MASK = np.uint64(0xFFFFFFFF)

@@ -2,10 +2,10 @@
 
 from smered.kernels.clusters import build_rings, weigh_clusters
 from smered.kernels.jit import entry
-from smered.kernels.latent import draw_latent
+from smered.kernels.latent import count_latent, draw_latent
 from smered.kernels.moves import propose
 
-__all__ = ["latent_blocks", "propose_blocks"]
+__all__ = ["count_blocks", "latent_blocks", "propose_blocks"]
 
 
 @entry
@@ -31,14 +31,22 @@ def propose_blocks(
 
 
 @entry
+def count_blocks(
+    first, last, seed, chain, sweep, layout, parameters, clusters, scratch, statistics
+):
+    """Count y and z of blocks first..last-1; see `count_latent`."""
+    for block in range(first, last):
+        build_rings(layout.block_start[block], layout.block_start[block + 1], clusters)
+        count_latent(block, seed, chain, sweep, layout, parameters, clusters, scratch, statistics)
+
+
+@entry
 def latent_blocks(
-    first, last, seed, chain, sweep, layout, parameters, clusters, scratch, statistics, true,
-    distorted,
-):  # fmt: skip
-    """Draw y and z of blocks first..last-1 and count them; see `draw_latent`."""
+    first, last, seed, chain, sweep, layout, parameters, clusters, scratch, true, distorted
+):
+    """Write y and z of blocks first..last-1; see `draw_latent`."""
     for block in range(first, last):
         build_rings(layout.block_start[block], layout.block_start[block + 1], clusters)
         draw_latent(
-            block, seed, chain, sweep, layout, parameters, clusters, scratch, statistics, true,
-            distorted,
-        )  # fmt: skip
+            block, seed, chain, sweep, layout, parameters, clusters, scratch, true, distorted
+        )

@@ -6,10 +6,9 @@ import numpy as np
 
 from smered.kernels.clusters import build_rings, gather, same_file_member, weigh_clusters
 from smered.kernels.jit import entry, jit_inline
-from smered.kernels.likelihood import log_weight
-from smered.kernels.moves import log_merge_ratio
+from smered.kernels.moves import log_change, log_number
 from smered.kernels.partners import build_alias
-from smered.kernels.transfers import arrange_transfer, log_transfer_ratio
+from smered.kernels.transfers import arrange_transfer
 from smered.layout import UNIT, ZERO
 
 __all__ = ["alias_blocks", "measure_evenness"]
@@ -31,34 +30,20 @@ def log_odds(record, candidate, log_unit, free, layout, parameters, prior, clust
     its cluster; where the record is alone, of joining the candidate's; else, of a transfer there.
     """
     one, two = np.int64(clusters.entity[record]), np.int64(clusters.entity[candidate])
-    size_one, size_two = np.int64(clusters.size[one]), np.int64(clusters.size[two])
+    rival = np.int64(-1) if one == two else same_file_member(record, two, layout, clusters)
     if one == two:
-        gather(record, ZERO, clusters, scratch)  # the record first
-        left = log_weight(ZERO, UNIT, layout, parameters, scratch)
-        right = log_weight(UNIT, size_one - 1, layout, parameters, scratch)
-        left_free = max(free - 1, 0) if free >= 0 else free
-        return log_merge_ratio(
-            clusters.log_weight[one],
-            left,
-            right,
-            UNIT,
-            size_one - 1,
-            log_unit,
-            left_free,
-            0.0,
-            prior,
-        )
-    rival = same_file_member(record, two, layout, clusters)
-    if size_one == 1 and rival < 0:
-        middle = gather(record, ZERO, clusters, scratch)
-        size = gather(two, middle, clusters, scratch)
-        merged = log_weight(ZERO, size, layout, parameters, scratch)
-        alone, other = clusters.log_weight[one], clusters.log_weight[two]
-        return log_merge_ratio(merged, alone, other, UNIT, size_two, log_unit, free, 0.0, prior)
-    middle, size = arrange_transfer(record, rival, two, clusters, scratch)
-    left = log_weight(ZERO, middle, layout, parameters, scratch)
-    right = log_weight(middle, size - middle, layout, parameters, scratch)
-    return log_transfer_ratio(left, right, one, two, middle, size - middle, prior, clusters)
+        middle, size, more = UNIT, gather(record, ZERO, clusters, scratch), 1  # the record first
+        free = max(free, 1) if free >= 0 else free
+    elif clusters.size[one] == 1 and rival < 0:
+        size = gather(two, gather(record, ZERO, clusters, scratch), clusters, scratch)
+        middle, more = size, -1
+    else:
+        middle, size = arrange_transfer(record, rival, two, clusters, scratch)
+        more = 0
+    log_ratio, _, _ = log_change(
+        one, two, middle, size, layout, parameters, prior, clusters, scratch
+    )
+    return log_ratio + log_number(more, log_unit, free)
 
 
 @entry

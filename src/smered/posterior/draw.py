@@ -17,7 +17,7 @@ __all__ = ["DrawView", "Redrawer", "walk_draws"]
 
 
 class Redrawer:
-    """Draws y and z of stored draws again, with the numbers that the sampler used."""
+    """Draws y and z of stored draws; the same numbers whenever it is asked."""
 
     def __init__(self, posterior: "Posterior") -> None:
         from smered.execute.serial import Serial
@@ -32,7 +32,6 @@ class Redrawer:
     ) -> tuple[Int32s, Int32s]:
         """Return y and z at every record (n, p); -1 where there is no value."""
         model, order = self._model, self._model.order
-        n, fields = len(order), len(model.coded)
         in_kernel_order = entity[order]
         _, first, number = np.unique(in_kernel_order, return_index=True, return_inverse=True)
         state = ChainState(
@@ -47,9 +46,8 @@ class Redrawer:
             telling=np.empty((0, 0), np.int64),
             grade=np.empty(0, np.uint8),
         )
-        drawn = np.empty((n, fields), np.int32), np.empty((n, fields), np.int32)
         tables = tabulate(theta, beta, model)
-        self._execute.latent(state, tables, self._settings.seed, chain, drawn)
+        drawn = self._execute.latent(state, tables, self._settings.seed, chain)
         true, distorted = np.empty_like(drawn[0]), np.empty_like(drawn[1])
         true[order], distorted[order] = drawn
         # from positions in the flat level tables to levels of each field

@@ -1,0 +1,122 @@
+"""A distortion rate drawn jointly with the links that depend on it (equation 13).
+
+A low rate forbids links between records that differ in the field, and few such links keep the rate
+low: drawn in turn, the two hold each other fast. Here toggles, links that may be set independently
+of each other, are summed out while the rate is drawn, and drawn after it.
+"""
+
+import numpy as np
+
+from smered.execute.serial import Serial
+from smered.layout import MOST_AGREED, Layout, Toggles
+from smered.model import Model
+from smered.state import ChainState, tabulate
+
+__all__ = ["draw_jointly", "find_doubtful"]
+
+LEAST_DOUBT = 8  # the grade of candidates that may be toggles: odds of a thousand to one
+WORTHWHILE = 0.25  # of the doubt in the most doubtful field: what makes a field worth the time
+RATES, STEP = 12, 0.15  # rates that a draw chooses from, and the step between their logarithms
+
+
+def find_doubtful(
+    model: Model, layout: Layout, worthwhile: float = WORTHWHILE
+) -> dict[int, Toggles]:
+    """The doubtful candidates that differ in a field, for the fields where these are many.
+
+    Each pair once: the record that moves is the one with fewer candidates equal to it in all
+    fields. There are none if rates differ by file.
+    """
+    if model.rate_rows > 1:
+        return {}
+    mover = np.repeat(np.arange(len(layout.cell), dtype=np.int32), np.diff(layout.candidate_start))
+    equal = (layout.values[mover] == layout.values[layout.candidates]).all(axis=1)
+    twins = np.bincount(mover[equal], minlength=len(layout.cell))
+    doubtful = layout.grade >= LEAST_DOUBT
+    one, two = mover[doubtful], layout.candidates[doubtful]
+    turned = (twins[one] > twins[two]) | ((twins[one] == twins[two]) & (one > two))
+    ends = np.stack((np.where(turned, two, one), np.where(turned, one, two)))
+    (mover, anchor), first = np.unique(ends, axis=1, return_index=True)
+    grade = layout.grade[doubtful][first].astype(np.float64)
+    found, doubt = {}, {}
+    for field in np.flatnonzero(~model.exact):
+        one, two = layout.values[mover, field], layout.values[anchor, field]
+        differ = (one != two) & (one >= 0) & (two >= 0)
+        if differ.any():
+            pairs = int(differ.sum())
+            found[int(field)] = Toggles(
+                block_start=np.searchsorted(mover[differ], layout.block_start),
+                mover=mover[differ],
+                anchor=anchor[differ],
+                shown=np.zeros(pairs, np.int32),
+                level=np.zeros(pairs, np.int32),
+                together=np.zeros(pairs, np.bool_),
+                log_gain=np.zeros(pairs),
+            )
+            doubt[int(field)] = float((grade[differ] ** 2).sum())
+    least = worthwhile * max(doubt.values(), default=0.0)
+    return {field: pairs for field, pairs in found.items() if doubt[field] >= least}
+
+
+def draw_jointly(
+    state: ChainState,
+    model: Model,
+    field: int,
+    pairs: Toggles,
+    execute: Serial,
+    seed: int,
+    chain: int,
+    rng: np.random.Generator,
+) -> None:
+    """Draw the rate of a field and its toggles, all else staying as it is, y and z summed out.
+
+    The rate is chosen from a lattice of logarithms that holds the current one at a random place.
+    V[N] is not a product over toggles: one that is (each link weighing what the first would) is
+    used to draw them, and a Metropolis step mends the difference.
+    """
+    current = int(rng.integers(RATES))
+    rates = state.beta[0, field] * np.exp(STEP * (np.arange(RATES) - current))
+    rates = rates[rates < 1.0]
+    tables = tabulate(state.theta, state.beta, model)
+    log_size = model.prior.log_size(model.largest_cluster, state.hyperparameters)
+    agreed, others = execute.toggles(state, tables, log_size, pairs, field, rates, seed, chain)
+
+    # log weights of clusters that show one level so often, and what one more value makes of them
+    levels = slice(*model.field_start[field : field + 2])
+    rate, times = rates[:, None, None], np.arange(MOST_AGREED + 1)[:, None]
+    theta = tables.theta[levels]
+    weight = (1.0 - theta) * rate**times + theta * (rate + (1.0 - rate) / theta) ** times
+    log_agreed = np.log(weight)
+    log_differing = np.log(rate + rate**times * (1.0 - rate) / weight)
+
+    taken = np.flatnonzero(pairs.shown)
+    pattern = (slice(None), pairs.shown[taken], pairs.level[taken] - levels.start)
+    before = int(pairs.together[taken].sum())
+    apart = state.entities + before  # entities if all toggles were apart
+
+    def log_prior(links: int) -> float:
+        return model.prior.log_entities(state.hyperparameters, apart - links, len(state.entity))
+
+    log_link = log_prior(1) - log_prior(0) if len(taken) else 0.0
+    ratio = log_differing[pattern]
+    log_odds = ratio + (pairs.log_gain[taken] - ratio[current] + log_link)
+    log_target = (
+        (log_agreed * agreed[:, levels]).sum(axis=(1, 2))
+        + others
+        + log_agreed[pattern].sum(axis=1)
+        + (np.maximum(log_odds, 0.0) + np.log(1.0 + np.exp(-np.abs(log_odds)))).sum(axis=1)
+        + model.coded[field].a * np.log(rates)  # with the Jacobian of the logarithm
+        + (model.coded[field].b - 1.0) * np.log1p(-rates)
+    )
+    running = np.cumsum(np.exp(log_target - log_target.max()))
+    chosen = int(np.searchsorted(running, rng.random() * running[-1], side="right"))
+    wanted = np.zeros(len(pairs.mover), np.bool_)
+    with np.errstate(over="ignore"):
+        wanted[taken] = rng.random(len(taken)) * (1.0 + np.exp(-log_odds[chosen])) < 1.0
+
+    after = int(wanted.sum())
+    mended = log_prior(after) - log_prior(before) - (after - before) * log_link
+    if np.log(1.0 - rng.random()) < mended:
+        execute.set_toggles(state, pairs, wanted)
+        state.entities = apart - after
+        state.beta[0, field] = rates[chosen]
