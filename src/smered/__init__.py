@@ -25,6 +25,7 @@ PUBLIC = {
     "Records": "records",
     "RunError": "errors",
     "UniformLabels": "priors",
+    "RotatingBlocks": "pairs",
     "UniformPairs": "pairs",
     "UniformPartitions": "priors",
     "evaluate": "",
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from smered.errors import ConfigError, ConvergenceWarning, DataError, DataWarning, RunError
     from smered.fields import Categorical, Joint
     from smered.model import Model
-    from smered.pairs import InformedPairs, UniformPairs
+    from smered.pairs import InformedPairs, RotatingBlocks, UniformPairs
     from smered.posterior import Posterior
     from smered.priors import Ewens, PitmanYor, UniformLabels, UniformPartitions
     from smered.records import Records

@@ -13,7 +13,8 @@ import numpy as np
 from smered.errors import ConfigError
 from smered.layout import COIN_SIDES, Bools, Floats, Int32s, Int64s, Uint8s
 
-__all__ = ["Arranged", "InformedPairs", "PairChoice", "PairTables", "UniformPairs"]
+__all__ = ["Arranged", "InformedPairs", "PairChoice", "PairTables", "RotatingBlocks"]
+__all__ += ["UniformPairs"]
 
 MOST_PATTERNS = 48  # subsets of fields tried when building candidate lists
 SAMPLE = 100_000  # records, in whole blocks where they fit, that show how telling a subset is
@@ -68,6 +69,29 @@ class UniformPairs:
             block_weight=by_block.astype(np.float64),
             uniform_share=1.0,
         )
+
+
+@dataclass(frozen=True)
+class RotatingBlocks:
+    """Every pair within blocks that change from sweep to sweep.
+
+    Fields are taken in random order until about `smallest` to `largest` records share a block, a
+    number drawn anew for each sweep.
+    """
+
+    smallest: float = 2.0
+    largest: float = 64.0
+
+    def __post_init__(self) -> None:
+        if not 1.0 <= self.smallest <= self.largest:
+            raise ConfigError(
+                f"smallest = {self.smallest} must be at least 1 and at most largest = "
+                f"{self.largest}"
+            )
+
+    def tables(self, records: Arranged) -> PairTables:
+        """No lists: within a block all pairs are alike."""
+        return UniformPairs().tables(records)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from smered.execute.serial import Serial
 from smered.joint import draw_jointly, find_doubtful
 from smered.layout import COIN_SIDES, BlockPrior, Int64s, Layout, Parameters, Statistics, Toggles
 from smered.model import Model
+from smered.pairs import RotatingBlocks
+from smered.rotating import rotating_sweep
 from smered.state import (
     AFTER,
     LEAST_BETA,
@@ -116,9 +118,12 @@ def run_chain(
         if doubtful:
             field, pairs = list(doubtful.items())[state.sweep % len(doubtful)]
             draw_jointly(state, model, field, pairs, execute, settings.seed, chain, rng)
-        prior = condition_prior(state, model, rng)
         tables = tabulate(state.theta, state.beta, model)
-        statistics = execute.sweep(state, tables, prior, settings.seed, chain)
+        if isinstance(model.pairs, RotatingBlocks):
+            statistics = rotating_sweep(state, model, tables, execute, settings.seed, chain, rng)
+        else:
+            prior = condition_prior(state, model, rng)
+            statistics = execute.sweep(state, tables, prior, settings.seed, chain)
         keep_counts(state, statistics, tables, model, settings.seed, chain)
         state.entities = int(statistics.block_entities.sum())
 

@@ -115,6 +115,41 @@ class Serial:
         self._over_blocks(work)
         return true, distorted
 
+    def true_values(
+        self, state: ChainState, parameters: Parameters, fields: Int64s, seed: int, chain: int
+    ) -> Int32s:
+        """Draw y of some fields at every record (n, fields), for use before a sweep's proposals."""
+        from smered.kernels.sweep import chosen_blocks
+
+        clusters = Clusters(state.entity, *self._rings)
+        true = np.empty((len(state.entity), len(fields)), np.int32)
+
+        def work(desk: Desk, first: int, last: int) -> None:
+            place = (first, last, seed, chain, state.sweep, fields, self.layout, parameters)
+            chosen_blocks(*place, clusters, desk.scratch, true)
+
+        self._over_blocks(work)
+        return true
+
+    def propose(
+        self,
+        state: ChainState,
+        parameters: Parameters,
+        prior: BlockPrior,
+        seed: int,
+        chain: int,
+    ) -> Statistics:
+        """Propose splits and merges in every block, without drawing y and z."""
+        from smered.kernels.sweep import propose_blocks
+
+        clusters = Clusters(state.entity, *self._rings)
+
+        def work(desk: Desk, first: int, last: int) -> None:
+            place = (first, last, seed, chain, state.sweep, self.layout, parameters)
+            propose_blocks(*place, prior, clusters, *desk)
+
+        return self._run(work)
+
     def evenness(
         self, state: ChainState, parameters: Parameters, prior: BlockPrior
     ) -> NDArray[np.float32]:
@@ -174,6 +209,17 @@ class Serial:
 
     def use(self, layout: Layout) -> None:
         """Go on with another layout of the same records."""
+        blocks = len(layout.proposals)
+        if blocks != len(self.layout.proposals):
+            entities, log_weight = np.zeros(blocks, np.int64), np.zeros(blocks)
+            self._desks = [
+                desk._replace(
+                    statistics=desk.statistics._replace(
+                        block_entities=entities, block_log_weight=log_weight
+                    )
+                )
+                for desk in self._desks
+            ]
         self.layout = layout
 
     def close(self) -> None:

@@ -13,10 +13,10 @@ import numpy as np
 from smered.kernels.clusters import gather
 from smered.kernels.jit import jit, jit_inline
 from smered.kernels.likelihood import record_odds, tally_levels
-from smered.kernels.rng import DISTORT, EXTRA, TRUE, stream, uniform, words
+from smered.kernels.rng import DISTORT, EXTRA, ROTATE, ROTATE_EXTRA, TRUE, stream, uniform, words
 from smered.layout import MOST_AGREED, ZERO
 
-__all__ = ["count_latent", "draw_latent"]
+__all__ = ["count_latent", "draw_chosen", "draw_latent"]
 
 MISSING, DIFFER = -1, -2
 ROUNDING = 1e-12  # what may be left of 1 after taking all levels of a field away
@@ -165,6 +165,51 @@ def count_latent(block, seed, chain, sweep, layout, parameters, clusters, scratc
                     if is_distorted(record, field, true, word, layout, parameters):
                         statistics.level_counts[layout.values[record, field]] += 1
                         statistics.distorted[row, field] += 1
+
+
+@jit_inline
+def draw_any(size, field, u, extra, used, layout, parameters, scratch):
+    """Draw the true value of a cluster, which may show no value at all (equation 9).
+
+    Members that agree, by far the commonest case, need no tally: their level weighs
+    theta_v prod rho, all others together 1 - theta_v.
+    """
+    level, present = agreed_in(size, field, layout, scratch)
+    if present == 0:
+        return level_at(u, field, layout, parameters), used
+    if layout.exact[field]:
+        return level, used
+    if level >= 0 and size <= parameters.small:
+        weight = parameters.theta[level]
+        others = 1.0 - weight
+        for i in range(size):
+            record = scratch.members[i]
+            if layout.values[record, field] >= 0:
+                odds = record_odds(record, field, layout, parameters)
+                weight *= 1.0 + odds * parameters.inverse_theta[level]
+        if u * (weight + others) < weight:
+            return level, used
+    return draw_true(size, field, u, extra, used, layout, parameters, scratch)
+
+
+@jit
+def draw_chosen(block, seed, chain, sweep, chosen, layout, parameters, clusters, scratch, true):
+    """Write the true values of a block in some fields, chosen (c,), to true (n, c) int32."""
+    start, end = layout.block_start[block], layout.block_start[block + 1]
+    fields = layout.exact.shape[0]
+    numbers = stream(seed, chain, sweep, block, ROTATE)
+    extra = stream(seed, chain, sweep, block, ROTATE_EXTRA)
+    used = ZERO
+    for name in range(start, end):
+        if clusters.entity[name] != name:
+            continue
+        size = gather(name, ZERO, clusters, scratch)
+        for column in range(chosen.shape[0]):
+            field = chosen[column]
+            u = uniform(words(numbers, (name - start) * fields + column)[0])
+            value, used = draw_any(size, field, u, extra, used, layout, parameters, scratch)
+            for i in range(size):
+                true[scratch.members[i], column] = value
 
 
 @jit

@@ -2,10 +2,10 @@
 
 from smered.kernels.clusters import build_rings, weigh_clusters
 from smered.kernels.jit import entry
-from smered.kernels.latent import count_latent, draw_latent
+from smered.kernels.latent import count_latent, draw_chosen, draw_latent
 from smered.kernels.moves import propose
 
-__all__ = ["count_blocks", "latent_blocks", "propose_blocks"]
+__all__ = ["chosen_blocks", "count_blocks", "latent_blocks", "propose_blocks"]
 
 
 @entry
@@ -38,6 +38,16 @@ def count_blocks(
     for block in range(first, last):
         build_rings(layout.block_start[block], layout.block_start[block + 1], clusters)
         count_latent(block, seed, chain, sweep, layout, parameters, clusters, scratch, statistics)
+
+
+@entry
+def chosen_blocks(
+    first, last, seed, chain, sweep, chosen, layout, parameters, clusters, scratch, true
+):
+    """Write true values of blocks first..last-1 in some fields; see `draw_chosen`."""
+    for block in range(first, last):
+        build_rings(layout.block_start[block], layout.block_start[block + 1], clusters)
+        draw_chosen(block, seed, chain, sweep, chosen, layout, parameters, clusters, scratch, true)
 
 
 @entry

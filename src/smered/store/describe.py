@@ -8,7 +8,7 @@ from typing import Any
 from smered.errors import ConfigError, RunError
 from smered.fields import Categorical, Field, Joint
 from smered.model import Model, as_fields
-from smered.pairs import InformedPairs, PairChoice, UniformPairs
+from smered.pairs import InformedPairs, PairChoice, RotatingBlocks, UniformPairs
 from smered.priors import Ewens, PitmanYor, Prior, UniformLabels, UniformPartitions
 from smered.records import Records
 
@@ -22,7 +22,7 @@ PRIORS = {
     "Ewens": Ewens,
     "PitmanYor": PitmanYor,
 }
-PAIRS = {"InformedPairs": InformedPairs, "UniformPairs": UniformPairs}
+PAIRS = {choice.__name__: choice for choice in (InformedPairs, RotatingBlocks, UniformPairs)}
 INFINITY = "inf"  # JSON has no infinity
 
 

@@ -1,0 +1,59 @@
+"""Rung 2 for rotating blocks: frequencies of partitions against enumeration, no blocks given."""
+
+import numpy as np
+import pytest
+
+from smered.execute import make_executor
+from smered.pairs import RotatingBlocks
+from smered.priors import Ewens, PitmanYor, UniformLabels, UniformPartitions
+from smered.rotating import choose_fields, rotating_sweep
+from smered.state import check_state, generator, start_state, tabulate
+from tests.exact.cases import fixed_parameters, tiny_model, total_variation
+from tests.exact.reference import exact_posterior
+
+SWEEPS = 20_000
+CASES = {
+    "labels": {"prior": UniformLabels()},
+    "labels-exact-field": {"prior": UniformLabels(), "exact": True},
+    "labels-two-blocks": {"prior": UniformLabels(), "blocks": 2},
+    "partitions-no-duplicates": {"prior": UniformPartitions(), "duplicates": False},
+    "ewens-by-file": {"prior": Ewens(2.0), "distortion": "file"},
+    "pitman-yor": {"prior": PitmanYor(1.5, 0.3)},
+}
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param("labels", marks=pytest.mark.smoke), *list(CASES)[1:]]
+)
+def test_frequencies_match_enumeration(case):
+    model = tiny_model(pairs=RotatingBlocks(1.0, 4.0), **CASES[case])
+    theta, beta = fixed_parameters(model)
+    expected = exact_posterior(model, theta, beta)
+    layout = model.layout(12)
+    execute = make_executor(model, layout, 1)
+    state = start_state(model, layout, 1, 0)
+    state.theta, state.beta = np.concatenate(theta), beta
+    tables = tabulate(state.theta, beta, model)
+    order = model.order
+    found = {}
+    for sweep in range(SWEEPS):
+        state.sweep = sweep + 1
+        rng = generator(5, 1, state.sweep)
+        statistics = rotating_sweep(state, model, tables, execute, 5, 1, rng)
+        state.entities = int(statistics.block_entities.sum())
+        if sweep % 5000 == 0:
+            check_state(state, model, layout)
+        moved = np.empty_like(state.entity)
+        moved[order] = state.entity
+        first = {}
+        labels = tuple(first.setdefault(label, i) for i, label in enumerate(moved.tolist()))
+        found[labels] = found.get(labels, 0) + 1 / SWEEPS
+    assert execute.layout is layout
+    assert total_variation(found, expected) < 0.035
+
+
+def test_fields_rotate():
+    model = tiny_model(pairs=RotatingBlocks(1.0, 4.0), exact=True)
+    chosen = {tuple(choose_fields(model, generator(0, 0, sweep))) for sweep in range(200)}
+    assert chosen >= {(0,), (1,), (0, 1), (1, 2)}
+    assert (0, 1, 2) not in chosen
