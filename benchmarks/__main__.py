@@ -16,15 +16,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from benchmarks import files, scale, speed, store
+from benchmarks import files, mixing, parts, scale, speed, store
 from benchmarks.table import Row
 
 DOCS = Path(__file__).parent.parent / "docs"
 RESULTS, PAGE = DOCS / "benchmarks.json", DOCS / "benchmarks.md"
+FIGURE = DOCS / "images" / "growth.svg"
 BENCHMARKS = {
     "proposals": speed.proposals_per_second,
     "posterior": speed.time_to_posterior,
-    "effective": speed.effective_draws,
+    "parts": parts.parts,
+    "mixing": mixing.mixing,
+    "rotating": mixing.rotating,
     "start": speed.cold_start,
     "threads": speed.threads,
     "growth": speed.growth,
@@ -81,7 +84,30 @@ def write_page(results: dict[str, dict[str, Any]]) -> None:
     for name in BENCHMARKS:
         for row in (Row(**row) for row in results.get(name, {"rows": []})["rows"]):
             lines.append(f"| {row.name} | {row.shown} | {row.unit} | {row.target} |")
+    if plot_growth(results):
+        lines += ["", f"![A sweep's time grows with the records]({FIGURE.relative_to(DOCS)})"]
     PAGE.write_text("\n".join(lines) + "\n")
+
+
+def plot_growth(results: dict[str, dict[str, Any]]) -> bool:
+    """Draw the time of a sweep against the number of records, if it was measured."""
+    import matplotlib.pyplot as plt
+
+    rows = {row["name"]: row["value"] for row in results.get("growth", {"rows": []})["rows"]}
+    names = [speed.growth_row(n) for n in speed.SIZES]
+    if not set(names) <= set(rows):
+        return False
+    seconds = [n * rows[name] * 1e-6 for n, name in zip(speed.SIZES, names, strict=True)]
+    linear = [seconds[0] * n / speed.SIZES[0] for n in speed.SIZES]
+    figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
+    axes.loglog(speed.SIZES, linear, color="0.7", linestyle="--", label="in proportion to records")
+    axes.loglog(speed.SIZES, seconds, marker="o", label="measured")
+    axes.set(xlabel="records", ylabel="seconds per sweep, one core")
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    FIGURE.parent.mkdir(exist_ok=True)
+    figure.savefig(FIGURE)
+    return True
 
 
 if __name__ == "__main__":

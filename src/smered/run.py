@@ -22,6 +22,7 @@ from smered.records import Records
 from smered.sampler import Settings, Step, run_chain
 from smered.store.folder import RunFolder
 from smered.store.memory import MemoryRun
+from smered.warm import compile_kernels
 
 __all__ = ["Observer", "extend", "link", "resume", "sample"]
 
@@ -31,6 +32,7 @@ Observer = Callable[[Step], None]  # told of every sweep of every chain, from an
 # A checkpoint costs about as much as a sweep: it is made after this many records were swept, and
 # before the level probabilities of its draws take this many bytes.
 RECORDS_BETWEEN_CHECKPOINTS = 5_000_000
+LEAST_BETWEEN_CHECKPOINTS = 10  # sweeps
 BYTES_BETWEEN_CHECKPOINTS = 64_000_000
 
 
@@ -133,7 +135,7 @@ def checkpoint_interval(model: Model) -> int:
     """Sweeps between checkpoints: where files are cut, so it depends on the model alone."""
     by_records = RECORDS_BETWEEN_CHECKPOINTS // len(model.records)
     by_bytes = BYTES_BETWEEN_CHECKPOINTS // (8 * len(model.mu))
-    return max(1, min(100, by_records, by_bytes))
+    return max(LEAST_BETWEEN_CHECKPOINTS, min(100, by_records, by_bytes))
 
 
 def carry_out(run: Run, model: Model, settings: Settings, observe: Observer | None) -> Posterior:
@@ -160,6 +162,7 @@ def carry_out(run: Run, model: Model, settings: Settings, observe: Observer | No
 def run_chains(run: Run, model: Model, settings: Settings, observe: Observer | None) -> None:
     """Run chains side by side on the threads there are; share the rest out within chains."""
     stop = threading.Event()
+    compile_kernels()
     layout = model.layout(settings.proposals)
     at_once = min(settings.chains, settings.threads)
 

@@ -21,7 +21,7 @@ from smered.state import tabulate
 from tests.exact.reference import is_legal, log_prior, partitions
 
 A, B, MU, LEVELS = 2.0, 3.0, 1.5, 3
-ROUNDS, THIN = 24_000, 6
+ROUNDS, THIN = 16_000, 6
 OTHER_CHAIN = 9
 
 CASES = {

@@ -14,7 +14,7 @@ from smered.sampler import Settings, run_chain
 from tests.exact.reference import log_likelihood, log_prior, partitions
 
 A, B, MU = 1.5, 4.0, 1.2
-DRAWS = 25_000
+DRAWS = 10_000
 
 
 def three_records(prior):
@@ -61,5 +61,5 @@ def test_chain_agrees_with_quadrature(prior):
     for step in run_chain(model, settings, 0, execute):
         if step.draw is not None:
             found[tuple(step.state.entity.tolist())] += 1 / DRAWS
-    # about 5,000 effective draws: a standard error of 0.007
-    assert found == pytest.approx(expected, abs=0.025)
+    # about 3,000 effective draws: a standard error of 0.009
+    assert found == pytest.approx(expected, abs=0.035)

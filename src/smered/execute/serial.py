@@ -1,7 +1,7 @@
 """A sweep on the calling thread."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,10 @@ __all__ = ["Desk", "Serial"]
 
 MOVE_COUNTS = 6  # merges, splits and transfers, proposed and accepted
 SUMMED = 5  # the first arrays of Statistics are summed over threads, the others are shared
+
+
+# first and last block, seed, chain, sweep, layout and parameters: what every kernel begins with
+Place: TypeAlias = tuple[int, int, int, int, int, Layout, Parameters]
 
 
 class Desk(NamedTuple):
@@ -76,14 +80,26 @@ class Serial:
         self, state: ChainState, parameters: Parameters, prior: BlockPrior, seed: int, chain: int
     ) -> Statistics:
         """Propose splits and merges in every block, then draw y and z."""
-        from smered.kernels.sweep import count_blocks, propose_blocks
+        from smered.kernels.sweep import count_blocks
 
         clusters = Clusters(state.entity, *self._rings)
 
         def work(desk: Desk, first: int, last: int) -> None:
             place = (first, last, seed, chain, state.sweep, self.layout, parameters)
-            propose_blocks(*place, prior, clusters, *desk)
+            self._propose(place, prior, clusters, desk)
             count_blocks(*place, clusters, *desk)
+
+        return self._run(work)
+
+    def propose(
+        self, state: ChainState, parameters: Parameters, prior: BlockPrior, seed: int, chain: int
+    ) -> Statistics:
+        """Propose splits and merges in every block, without drawing y and z."""
+        clusters = Clusters(state.entity, *self._rings)
+
+        def work(desk: Desk, first: int, last: int) -> None:
+            place = (first, last, seed, chain, state.sweep, self.layout, parameters)
+            self._propose(place, prior, clusters, desk)
 
         return self._run(work)
 
@@ -130,25 +146,6 @@ class Serial:
 
         self._over_blocks(work)
         return true
-
-    def propose(
-        self,
-        state: ChainState,
-        parameters: Parameters,
-        prior: BlockPrior,
-        seed: int,
-        chain: int,
-    ) -> Statistics:
-        """Propose splits and merges in every block, without drawing y and z."""
-        from smered.kernels.sweep import propose_blocks
-
-        clusters = Clusters(state.entity, *self._rings)
-
-        def work(desk: Desk, first: int, last: int) -> None:
-            place = (first, last, seed, chain, state.sweep, self.layout, parameters)
-            propose_blocks(*place, prior, clusters, *desk)
-
-        return self._run(work)
 
     def evenness(
         self, state: ChainState, parameters: Parameters, prior: BlockPrior
@@ -224,6 +221,14 @@ class Serial:
 
     def close(self) -> None:
         """Release threads, where there are any."""
+
+    def _propose(self, place: Place, prior: BlockPrior, clusters: Clusters, desk: Desk) -> None:
+        from smered.kernels.moves import propose_blocks
+        from smered.kernels.sweep import weigh_blocks
+
+        first, last, seed, chain, sweep, layout, parameters = place
+        weigh_blocks(first, last, layout, parameters, clusters, desk.scratch)
+        propose_blocks(first, last, seed, chain, sweep, layout, parameters, prior, clusters, *desk)
 
     def _run(self, work: Callable[[Desk, int, int], None]) -> Statistics:
         for desk in self._desks:

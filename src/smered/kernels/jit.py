@@ -9,7 +9,7 @@ from typing import TypeVar
 import numba
 from numba import njit
 
-__all__ = ["entry", "jit", "jit_inline"]
+__all__ = ["entry", "is_compiled", "jit", "jit_inline"]
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -42,6 +42,12 @@ def cache_folder() -> str:
 
 
 CACHE_FOLDER = cache_folder()
+
+
+def is_compiled(kernel: str) -> bool:
+    """Whether a compiled kernel was kept, or kernels are not compiled at all."""
+    kept = Path(CACHE_FOLDER).rglob(f"*.{kernel}-*.nbi")
+    return bool(numba.config.DISABLE_JIT) or any(kept)
 
 
 def entry(function: Function) -> Function:

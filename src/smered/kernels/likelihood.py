@@ -148,7 +148,7 @@ def log_pair_weight(record, other, layout, parameters):
 
 @jit_inline
 def triple_weight(one, two, three, field, parameters):
-    """The weight of three values in one field, -1 where missing, rates not by file (equation 6)."""
+    """The weight of three values in one field, -1 where missing, rates not by file (equation 5)."""
     if one < 0:
         one, three = three, one
     elif two < 0:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from smered.kernels.clusters import gather, link_ring, same_file_member
-from smered.kernels.jit import jit, jit_inline
+from smered.kernels.jit import entry, jit_inline
 from smered.kernels.likelihood import log_weight
 from smered.kernels.partners import choose_candidate, choose_record, log_chance, uniform_partner
 from smered.kernels.rng import (
@@ -24,7 +24,7 @@ from smered.kernels.rng import (
 from smered.kernels.transfers import arrange_transfer, log_transfer_chances
 from smered.layout import UNIT, ZERO
 
-__all__ = ["log_change", "log_number", "propose"]
+__all__ = ["log_change", "log_number", "propose_blocks"]
 
 LOG_2 = math.log(2.0)
 ROUNDING_INDEX = np.int64(4294967295)  # the last index of a stream, which no proposal reaches
@@ -124,9 +124,11 @@ def deal(cluster, record, partner, split_stream, dealt, clusters, scratch):
     return left, dealt
 
 
-@jit
-def propose(block, count, seed, chain, sweep, layout, parameters, prior, clusters, scratch, moves):
-    """Make one sweep's proposals in a block; return its number of clusters.
+@entry
+def propose_blocks(
+    first, last, seed, chain, sweep, layout, parameters, prior, clusters, scratch, statistics
+):
+    """Make one sweep's proposals in blocks first..last-1, whose clusters were weighed.
 
     Four kernels, each exact by itself, are mixed without looking at the linkage: splits and merges
     by uniform pairs, splits and merges by candidates, transfers by candidates, and departures of a
@@ -134,92 +136,92 @@ def propose(block, count, seed, chain, sweep, layout, parameters, prior, cluster
     often, the others take records by their weights. All of them let one or two clusters give way
     to others, which they arrange in scratch.members; one place weighs, decides and links these.
     """
-    start, end = layout.block_start[block], layout.block_start[block + 1]
-    records = end - start
-    choices = stream(seed, chain, sweep, block, PROPOSE)
-    finer = stream(seed, chain, sweep, block, CHOOSE)
-    spare = stream(seed, chain, sweep, block, SPLIT)
-    used = ZERO
-    log_unit, free = prior.log_unit[block], prior.free[block]
-    expected = layout.proposals[block]
-    proposals = int(expected)
-    if uniform(words(choices, ROUNDING_INDEX)[0]) < expected - proposals:
-        proposals += 1
+    moves = statistics.moves
+    for block in range(first, last):
+        start, end = layout.block_start[block], layout.block_start[block + 1]
+        records = end - start
+        choices = stream(seed, chain, sweep, block, PROPOSE)
+        finer = stream(seed, chain, sweep, block, CHOOSE)
+        spare = stream(seed, chain, sweep, block, SPLIT)
+        used = ZERO
+        log_unit, free = prior.log_unit[block], prior.free[block]
+        expected = layout.proposals[block]
+        proposals = int(expected)
+        if uniform(words(choices, ROUNDING_INDEX)[0]) < expected - proposals:
+            proposals += 1
 
-    for t in range(proposals):
-        pair, decision = words(choices, t)
-        column, slot = words(finer, t)
-        coin = np.int64(decision & COIN)
-        if coin < layout.uniform_share:
-            record = start + below(low(pair), records)
-        else:
-            record = choose_record(low(pair), column, start, records, layout)
-        has_candidates = layout.candidate_start[record + 1] > layout.candidate_start[record]
-        one = np.int64(clusters.entity[record])
-        alone = coin >= layout.uniform_share and coin & 3 == 3  # the record moves by itself
-        if alone and clusters.size[one] > 1:
-            partner = record
-        else:
-            toss = np.int64(high(column) & COIN) if alone else coin
-            if has_candidates and toss >= layout.uniform_share:
-                partner = choose_candidate(record, slot, layout)
+        for t in range(proposals):
+            pair, decision = words(choices, t)
+            column, slot = words(finer, t)
+            coin = np.int64(decision & COIN)
+            if coin < layout.uniform_share:
+                record = start + below(low(pair), records)
             else:
-                partner = uniform_partner(record, high(pair), start, end, layout)
-                if partner < 0:
+                record = choose_record(low(pair), column, start, records, layout)
+            has_candidates = layout.candidate_start[record + 1] > layout.candidate_start[record]
+            one = np.int64(clusters.entity[record])
+            alone = coin >= layout.uniform_share and coin & 3 == 3  # the record moves by itself
+            if alone and clusters.size[one] > 1:
+                partner = record
+            else:
+                toss = np.int64(high(column) & COIN) if alone else coin
+                if has_candidates and toss >= layout.uniform_share:
+                    partner = choose_candidate(record, slot, layout)
+                else:
+                    partner = uniform_partner(record, high(pair), start, end, layout)
+                    if partner < 0:
+                        continue
+            two = np.int64(clusters.entity[partner])
+            transferring = (
+                not alone and has_candidates and coin >= layout.uniform_share and coin & 3 == 2
+            )
+            rival = np.int64(-1)
+            if one != two and (alone or transferring):
+                rival = same_file_member(record, two, layout, clusters)
+
+            log_back = 0.0  # of the chance to propose exactly what leads back over that of this
+            if transferring:
+                if one == two or (clusters.size[one] == 1 and rival < 0):
+                    continue  # nothing to do, or a merge in disguise
+                move, more = TRANSFER, 0
+                middle, size = arrange_transfer(record, rival, two, clusters, scratch)
+            elif one != two:
+                moves[MERGE] += 1
+                middle = gather(one, ZERO, clusters, scratch)
+                size = gather(two, middle, clusters, scratch)
+                if rival >= 0 or not legal_merge(middle, size, layout, scratch):
                     continue
-        two = np.int64(clusters.entity[partner])
-        transferring = (
-            not alone and has_candidates and coin >= layout.uniform_share and coin & 3 == 2
-        )
-        rival = np.int64(-1)
-        if one != two and (alone or transferring):
-            rival = same_file_member(record, two, layout, clusters)
-
-        log_back = 0.0  # of the chance to propose exactly what leads back over that of this
-        if transferring:
-            if one == two or (clusters.size[one] == 1 and rival < 0):
-                continue  # nothing to do, or a merge in disguise
-            move, more = TRANSFER, 0
-            middle, size = arrange_transfer(record, rival, two, clusters, scratch)
-        elif one != two:
-            moves[MERGE] += 1
-            middle = gather(one, ZERO, clusters, scratch)
-            size = gather(two, middle, clusters, scratch)
-            if rival >= 0 or not legal_merge(middle, size, layout, scratch):
-                continue
-            if alone:  # a departure leads back, whatever the pair
-                members = size - middle
-                log_back = -log_chance(record, two, members, start, end, layout, clusters)
-            else:  # the split that leads back deals all but the pair exactly so
-                log_back = -(size - 2) * LOG_2
-            move, more = MERGE, -1
-            middle = size
-        else:
-            moves[SPLIT_UP] += 1
-            if free == 0:
-                continue
-            move, more = SPLIT_UP, 1
-            size = np.int64(clusters.size[one])
-            if alone:
-                middle = UNIT
-                gather(record, ZERO, clusters, scratch)  # the record first
-                log_back = log_chance(record, one, size - 1, start, end, layout, clusters)
+                if alone:  # a departure leads back, whatever the pair
+                    members = size - middle
+                    log_back = -log_chance(record, two, members, start, end, layout, clusters)
+                else:  # the split that leads back deals all but the pair exactly so
+                    log_back = -(size - 2) * LOG_2
+                move, more = MERGE, -1
+                middle = size
             else:
-                middle, used = deal(one, record, partner, spare, used, clusters, scratch)
-                log_back = (size - 2) * LOG_2
+                moves[SPLIT_UP] += 1
+                if free == 0:
+                    continue
+                move, more = SPLIT_UP, 1
+                size = np.int64(clusters.size[one])
+                if alone:
+                    middle = UNIT
+                    gather(record, ZERO, clusters, scratch)  # the record first
+                    log_back = log_chance(record, one, size - 1, start, end, layout, clusters)
+                else:
+                    middle, used = deal(one, record, partner, spare, used, clusters, scratch)
+                    log_back = (size - 2) * LOG_2
 
-        log_ratio, left, right = log_change(
-            one, two, middle, size, layout, parameters, prior, clusters, scratch
-        )
-        log_ratio += log_number(more, log_unit, free) + log_back
-        if move == TRANSFER:
-            moves[TRANSFER] += 1
-            if log_ratio > LEAST_LOG_UNIFORM - LARGEST_LOG_CHANCES:
-                log_ratio += log_transfer_chances(record, rival, one, two, layout, clusters)
-        if accepted(log_ratio, decision):
-            link_pieces(middle, size, left, right, clusters, scratch)
-            moves[move + 1] += 1
-            count += more
-            if free >= 0:
-                free -= more
-    return count
+            log_ratio, left, right = log_change(
+                one, two, middle, size, layout, parameters, prior, clusters, scratch
+            )
+            log_ratio += log_number(more, log_unit, free) + log_back
+            if move == TRANSFER:
+                moves[TRANSFER] += 1
+                if log_ratio > LEAST_LOG_UNIFORM - LARGEST_LOG_CHANCES:
+                    log_ratio += log_transfer_chances(record, rival, one, two, layout, clusters)
+            if accepted(log_ratio, decision):
+                link_pieces(middle, size, left, right, clusters, scratch)
+                moves[move + 1] += 1
+                if free >= 0:
+                    free -= more

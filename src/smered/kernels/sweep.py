@@ -1,42 +1,37 @@
-"""What an executor hands to a thread: one part of a sweep over a range of blocks."""
+"""What an executor hands to a thread besides proposals: one part of a sweep over some blocks."""
 
 from smered.kernels.clusters import build_rings, weigh_clusters
 from smered.kernels.jit import entry
 from smered.kernels.latent import count_latent, draw_chosen, draw_latent
-from smered.kernels.moves import propose
 
-__all__ = ["chosen_blocks", "count_blocks", "latent_blocks", "propose_blocks"]
+__all__ = ["chosen_blocks", "count_blocks", "latent_blocks", "weigh_blocks"]
 
 
 @entry
-def propose_blocks(
-    first, last, seed, chain, sweep, layout, parameters, prior, clusters, scratch, statistics
-):
-    """Make the proposals of a sweep in blocks first..last-1."""
+def weigh_blocks(first, last, layout, parameters, clusters, scratch):
+    """Rebuild the rings of blocks first..last-1 and weigh their clusters."""
     for block in range(first, last):
         start, end = layout.block_start[block], layout.block_start[block + 1]
-        count = build_rings(start, end, clusters)
+        build_rings(start, end, clusters)
         weigh_clusters(start, end, layout, parameters, clusters, scratch)
-        if layout.proposals[block] > 0.0:
-            count = propose(
-                block, count, seed, chain, sweep, layout, parameters, prior, clusters, scratch,
-                statistics.moves,
-            )  # fmt: skip
-        total = 0.0
-        for record in range(start, end):
-            if clusters.entity[record] == record:
-                total += clusters.log_weight[record]
-        statistics.block_entities[block] = count
-        statistics.block_log_weight[block] = total
 
 
 @entry
 def count_blocks(
     first, last, seed, chain, sweep, layout, parameters, clusters, scratch, statistics
 ):
-    """Count y and z of blocks first..last-1; see `count_latent`."""
+    """Count entities, y and z of blocks first..last-1, and sum the weights of their clusters.
+
+    See `count_latent`. Rings are rebuilt, so that what is drawn depends on the linkage alone.
+    """
     for block in range(first, last):
-        build_rings(layout.block_start[block], layout.block_start[block + 1], clusters)
+        start, end = layout.block_start[block], layout.block_start[block + 1]
+        statistics.block_entities[block] = build_rings(start, end, clusters)
+        total = 0.0
+        for record in range(start, end):
+            if clusters.entity[record] == record:
+                total += clusters.log_weight[record]
+        statistics.block_log_weight[block] = total
         count_latent(block, seed, chain, sweep, layout, parameters, clusters, scratch, statistics)
 
 

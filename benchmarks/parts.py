@@ -1,0 +1,67 @@
+"""Where the time of a sweep goes, on the survey once the chain is tuned."""
+
+import time
+from collections import defaultdict
+
+import numpy as np
+
+from benchmarks.data import survey_model
+from benchmarks.table import Row
+from smered.execute import make_executor
+from smered.joint import draw_jointly, find_doubtful
+from smered.kernels.moves import propose_blocks
+from smered.kernels.sweep import count_blocks, weigh_blocks
+from smered.layout import Clusters
+from smered.sampler import (
+    Settings,
+    condition_prior,
+    draw_parameters,
+    keep_counts,
+    log_posterior,
+    run_chain,
+)
+from smered.state import generator, tabulate
+
+SWEEPS, BURN_IN = 100, 150
+
+
+def parts():
+    model = survey_model()
+    execute = make_executor(model, model.layout(), 1)
+    settings = Settings(draws=2, burn_in=BURN_IN, chains=1)
+    *_, step = run_chain(model, settings, 0, execute)
+    state, layout = step.state, execute.layout
+    doubtful = list(find_doubtful(model, layout).items())
+    spent = defaultdict(list)
+
+    def clock(name, work, *arguments):
+        since = time.perf_counter()
+        result = work(*arguments)
+        spent[name].append(time.perf_counter() - since)
+        return result
+
+    for sweep in range(SWEEPS):
+        state.sweep += 1
+        rng = generator(0, 0, state.sweep)
+        clock("theta and beta", draw_parameters, state, model, rng)
+        field, pairs = doubtful[sweep % len(doubtful)]
+        clock("a rate with its links", draw_jointly,
+              state, model, field, pairs, execute, 0, 0, rng)  # fmt: skip
+        prior = clock("owners of labels", condition_prior, state, model, rng)
+        tables = clock("tables", tabulate, state.theta, state.beta, model)
+        desk, clusters = execute._desks[0], Clusters(state.entity, *execute._rings)
+        for counts in desk.statistics[:5]:
+            counts.fill(0)
+        blocks, place = len(layout.proposals), (0, 0, state.sweep, layout, tables)
+        clock("rings and weights", weigh_blocks,
+              0, blocks, layout, tables, clusters, desk.scratch)  # fmt: skip
+        clock("proposals", propose_blocks, 0, blocks, *place, prior, clusters, *desk)
+        clock("counts of y and z", count_blocks, 0, blocks, *place, clusters, *desk)
+        state.entities = int(desk.statistics.block_entities.sum())
+        clock("y and z of agreeing values", keep_counts,
+              state, desk.statistics, tables, model, 0, 0)  # fmt: skip
+        clock("log posterior", log_posterior, state, model, desk.statistics)
+    usual = {name: np.sort(times)[: SWEEPS // 2].mean() for name, times in spent.items()}
+    rows = [Row(f"survey, part of a sweep: {name}", s * 1e3, "ms", "") for name, s in usual.items()]
+    each = usual["proposals"] / layout.proposals.sum() * 1e9
+    return [*rows, Row("survey: one proposal of a tuned chain", each, "ns", "")]
