@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 CHAIN, PLAIN = "exact/test_partitions.py", "exact/test_reference.py"
 SINGLE = "exact/test_transfers.py"
 WHOLE = "exact/test_quadrature.py"
-TOGGLES = "exact/test_joint.py"
+TOGGLES, COUNTS = "exact/test_joint.py", "exact/test_counts.py"
 
 MUTANTS = {
     "no-hastings-factor": (
@@ -34,11 +34,11 @@ MUTANTS = {
         "kernels/moves.py", "free -= more", "free -= 0", CHAIN),
     "distortions-not-counted": (
         "kernels/latent.py", "statistics.distorted[row, field] += 1",
-        "statistics.distorted[row, field] += 0", PLAIN),
+        "statistics.distorted[row, field] += 0", COUNTS),
     "agreeing-values-never-distorted": (
-        "counts.py", "distorted = hidden + elsewhere * shows", "distorted = 0 * hidden", PLAIN),
+        "counts.py", "distorted = hidden + elsewhere * shows", "distorted = 0 * hidden", COUNTS),
     "another-true-value-not-counted": (
-        "counts.py", "clusters - elsewhere + distorted", "clusters + distorted", PLAIN),
+        "counts.py", "clusters - elsewhere + distorted", "clusters + distorted", COUNTS),
     "transfer-without-hastings-factor": (
         "kernels/transfers.py", "return math.log(back / forward) if back > 0 else -math.inf",
         "return 0.0", SINGLE),
@@ -53,14 +53,14 @@ MUTANTS = {
         "kernels/moves.py", "if bits & ONE:", "if bits & np.uint64(3):", CHAIN),
     "distorted-values-not-counted": (
         "kernels/latent.py", "statistics.level_counts[layout.values[record, field]] += 1",
-        "pass", PLAIN),
+        "pass", COUNTS),
     "lone-values-not-counted": (
         "kernels/latent.py",
         "layout.exact[field]:\n                statistics.level_counts[level] += 1",
-        "layout.exact[field]:\n                statistics.level_counts[level] += 0", PLAIN),
+        "layout.exact[field]:\n                statistics.level_counts[level] += 0", COUNTS),
     "lone-values-taken-for-telling": (
         "kernels/latent.py", "if present == 1 or layout.exact[field]:",
-        "if layout.exact[field]:", PLAIN),
+        "if layout.exact[field]:", COUNTS),
     "arrival-with-unweighted-candidates": (
         "kernels/partners.py", "inside += weight", "inside += 1", CHAIN),
     "concentration-sees-one-entity-more": (
@@ -72,7 +72,7 @@ MUTANTS = {
         "kernels/likelihood.py", "rate * parameters.agree[two] + rate * rate * (1.0 - rate)",
         "parameters.agree[two]", PLAIN),
     "unseen-levels-never-true": (
-        "kernels/latent.py", "total += unseen * math.exp(-top)", "total += 0.0", PLAIN),
+        "kernels/latent.py", "total += unseen * math.exp(-top)", "total += 0.0", COUNTS),
     "toggles-depend-on-toggles": (
         "kernels/toggles.py",
         "mark(gather(mover, ZERO, clusters, scratch), FROZEN, touched, scratch)", "pass", TOGGLES),

@@ -6,13 +6,23 @@ import numpy as np
 import pytest
 
 from smered.execute import make_executor
+from smered.kernels import clusters as cluster_kernels
+from smered.kernels import moves, transfers
 from smered.layout import BlockPrior, Clusters
 from smered.priors import Ewens, UniformLabels
 from smered.state import tabulate
 from tests.exact.cases import HandPicked, fixed_parameters, tiny_model
 from tests.exact.reference import is_legal, log_likelihood, log_prior, partitions
+from tests.kernels import from_python
 
 pytestmark = pytest.mark.plain
+
+build_rings = from_python(cluster_kernels.build_rings)
+same_file_member = from_python(cluster_kernels.same_file_member)
+weigh_clusters = from_python(cluster_kernels.weigh_clusters)
+log_change, link_pieces = from_python(moves.log_change), from_python(moves.link_pieces)
+arrange_transfer = from_python(transfers.arrange_transfer)
+log_transfer_chances = from_python(transfers.log_transfer_chances)
 
 LISTS = [[2, 3, 4], [2, 4], [0, 1, 4], [1], [0, 1, 2]]  # records 0, 1: file A; 2, 3: B; 4: C
 PAIRS = HandPicked(LISTS)
@@ -36,10 +46,6 @@ class Bench:
 
     def log_ratio(self, labels, record, target):
         """Log acceptance ratio of a transfer and where it leads; None if it is not proposed."""
-        from smered.kernels.clusters import build_rings, same_file_member, weigh_clusters
-        from smered.kernels.moves import link_pieces, log_change
-        from smered.kernels.transfers import arrange_transfer, log_transfer_chances
-
         clusters = Clusters(
             np.array(labels, np.int32), np.zeros(5, np.int32), np.zeros(5, np.int32), np.zeros(5)
         )

@@ -1,7 +1,10 @@
 import numpy as np
 import pytest
 
-from smered.kernels.rng import below, stream, uniform, words
+from smered.kernels import rng
+from tests.kernels import from_python
+
+below, stream, uniform, words = map(from_python, (rng.below, rng.stream, rng.uniform, rng.words))
 
 pytestmark = pytest.mark.plain
 

@@ -5,6 +5,7 @@ import pytest
 
 import smered
 from smered.execute import make_executor
+from smered.kernels import partners
 from smered.layout import TOP_GRADE
 from smered.sampler import Settings, run_chain, tuning_sweeps
 from smered.tuning import (
@@ -14,6 +15,7 @@ from smered.tuning import (
     record_weights,
     with_grades,
 )
+from tests.kernels import from_python
 
 pytestmark = pytest.mark.plain
 
@@ -28,7 +30,7 @@ def chances(cut, alias):
 
 @pytest.mark.parametrize("size", [1, 2, 3, 50])
 def test_the_alias_table_gives_every_record_its_weight(size):
-    from smered.kernels.partners import build_alias
+    build_alias = from_python(partners.build_alias)
 
     rng = np.random.default_rng(size)
     for spread in (0.0, 1.0, 4.0):
@@ -60,7 +62,8 @@ def small_model(**settings):
 
 
 def test_records_are_chosen_by_the_weights_of_their_candidates():
-    from smered.kernels.partners import choose_candidate, choose_record
+    choose_candidate = from_python(partners.choose_candidate)
+    choose_record = from_python(partners.choose_record)
 
     model = small_model(duplicates=False)
     layout = model.layout()

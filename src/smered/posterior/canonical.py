@@ -41,7 +41,8 @@ def true_value_probabilities(
     total = np.zeros(len(cells))
     for probabilities, rates in zip(theta, beta, strict=True):
         odds = (1 - rates) / np.maximum(rates, 1e-100)
-        log_rho = np.log1p(odds[record_row] / probabilities[record_level])
+        with np.errstate(over="ignore"):  # an endless rho is as certain as any
+            log_rho = np.log1p(odds[record_row] / probabilities[record_level])
         log_weight = np.log(probabilities[level]) + np.add.reduceat(log_rho, start)
         top = np.maximum(np.maximum.reduceat(log_weight, first), 0.0)
         weight = np.exp(log_weight - top[entity_of_cell])

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from smered.diagnostics import mcse
-from smered.errors import ConfigError, DataError
+from smered.errors import ConfigError, DataError, RunError
 from smered.layout import Floats, Int32s, Int64s
 from smered.model import Model
 from smered.posterior.attributes import count_attributes
@@ -129,6 +129,9 @@ class Posterior:
 
     def _lists(self, name: str) -> Floats:
         flat = self._draws(name)[name].combine_chunks().flatten().to_numpy()
+        least = {"theta": np.nextafter(0, 1), "beta": 0.0}.get(name)
+        if least is not None and not ((flat >= least) & (flat <= 1)).all():
+            raise RunError(f"the draws are damaged: {name} holds what is no probability")
         return flat.reshape(self.chains, self.draws, -1)
 
     @cached_property

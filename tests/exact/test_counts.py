@@ -1,0 +1,155 @@
+"""Rung 1 for true values, distortions and their counts: against sums over all y and z."""
+
+import itertools
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from smered.execute import make_executor
+from smered.sampler import keep_counts
+from smered.state import start_state, tabulate
+from tests.exact.cases import fixed_parameters, tiny_model
+from tests.exact.reference import log_likelihood, partitions
+from tests.exact.test_reference import bench, kernel_order
+
+pytestmark = pytest.mark.plain
+
+
+def explicit(codes, theta, rate):
+    """All (y, z) of a cluster in a field with their probability, given what its records show."""
+    shown = [x for x in codes if x >= 0]
+    weights = {}
+    for y, p_y in enumerate(theta):
+        for z in itertools.product((0, 1), repeat=len(shown)):
+            weight = p_y
+            for x, flag in zip(shown, z, strict=True):
+                weight *= rate * theta[x] if flag else (1 - rate) * (x == y)
+            if weight:
+                weights[y, z] = weight
+    total = sum(weights.values())
+    return {outcome: weight / total for outcome, weight in weights.items()}
+
+
+def distance(seen, probability, draws):
+    """Total variation between counts and probabilities."""
+    keys = set(seen) | set(probability)
+    return 0.5 * sum(abs(probability.get(k, 0) - seen.get(k, 0) / draws) for k in keys)
+
+
+def test_latent_values_have_their_exact_conditional_distribution():
+    """P(y, z | linkage) by brute force against the frequency over many sweeps' numbers."""
+    model = tiny_model()
+    layout, tables, _, theta, beta = bench(model)
+    execute = make_executor(model, layout, 1)
+    state = start_state(model, layout, 0, 0)
+    state.entity = np.zeros(5, np.int32)
+    column, draws = 0, 400 if not_compiled() else 20_000
+    seen = Counter()
+    for sweep in range(draws):
+        state.sweep = sweep
+        true, distorted = execute.latent(state, tables, 7, 0)
+        assert (true == true[0]).all()
+        z = distorted[:, column]
+        assert ((z == -1) == (layout.values[:, column] < 0)).all()
+        seen[int(true[0, column]), tuple(z[z >= 0].tolist())] += 1
+    codes = model.coded[column].codes[model.order]
+    probability = explicit(codes, theta[column], beta[0, column])
+    assert distance(seen, probability, draws) < (0.15 if not_compiled() else 0.02)
+
+
+def count_probabilities(entity, model, column, theta, rate):
+    """The distribution of a field's counts: of levels, and of distorted values."""
+    codes = model.coded[column].codes[model.order]
+    total = {((0,) * len(theta), 0): 1.0}
+    for name in np.unique(entity):
+        shown = [int(x) for x in codes[entity == name] if x >= 0]
+        if len(shown) == 1:
+            outcomes = {(np.bincount(shown, minlength=len(theta)).tobytes(), 0): 1.0}
+        else:
+            outcomes = Counter()
+            for (y, z), p in explicit(shown, theta, rate).items() if shown else ():
+                values = [y] + [x for x, flag in zip(shown, z, strict=True) if flag]
+                outcomes[np.bincount(values, minlength=len(theta)).tobytes(), sum(z)] += p
+        if shown:
+            further = Counter()
+            for (levels, distorted), p in total.items():
+                for (more, times), q in outcomes.items():
+                    sums = tuple(np.add(levels, np.frombuffer(more, np.int64)).tolist())
+                    further[sums, distorted + times] += p * q
+            total = further
+    return total
+
+
+@pytest.mark.parametrize("settings", [{}, {"distortion": "file"}])
+@pytest.mark.parametrize(
+    "labels", [(0, 0, 0, 0, 0), (0, 0, 0, 3, 3), (0, 1, 0, 1, 4), (0, 1, 2, 3, 4), (0, 0, 2, 2, 2)]
+)
+def test_counts_have_their_exact_distribution(labels, settings):
+    """Counts of a sweep, most of them drawn by level rather than by cluster."""
+    model = tiny_model(**settings)
+    layout, tables, _, theta, beta = bench(model)
+    if settings:
+        beta = np.full_like(beta, 0.2)
+        tables = tabulate(np.concatenate(theta), beta, model)
+    execute = make_executor(model, layout, 1)
+    state = start_state(model, layout, 0, 0)
+    state.entity = kernel_order(labels, model)
+    draws = 400 if not_compiled() else 10_000
+    seen = Counter(), Counter()
+    for sweep in range(draws):
+        state.sweep = sweep
+        keep_counts(state, execute.count(state, tables, 7, 0), tables, model, 7, 0)
+        for column in range(2):
+            levels = state.level_counts[slice(*model.field_start[column : column + 2])]
+            key = tuple(levels.tolist()), int(state.distorted[:, column].sum())
+            seen[column][key] += 1
+    for column in range(2):
+        expected = count_probabilities(state.entity, model, column, theta[column], beta[0, column])
+        found = distance(seen[column], expected, draws)
+        assert found < (0.2 if not_compiled() else 0.03)
+
+
+def test_a_value_alone_in_its_cluster_tells_nothing_of_distortion():
+    model = tiny_model(exact=True)
+    layout, tables, *_ = bench(model)
+    execute = make_executor(model, layout, 1)
+    state = start_state(model, layout, 0, 0)
+    alone = 0
+    for labels in partitions(5):
+        state.entity = kernel_order(labels, model)
+        if log_likelihood(labels, model, *fixed_parameters(model)) == -math.inf:
+            continue
+        keep_counts(state, execute.count(state, tables, 7, 0), tables, model, 7, 0)
+        telling = np.zeros(3, int)
+        for name in np.unique(state.entity):
+            for column in range(2):
+                shown = (layout.values[state.entity == name, column] >= 0).sum()
+                alone += shown == 1
+                telling[column] += shown if shown > 1 else 0
+        assert state.telling[0].tolist() == telling.tolist()
+        assert (state.distorted[0] <= telling).all()
+    assert alone > 50
+
+
+def test_unseen_levels_can_be_true():
+    """With heavy distortion the true value is often one that no record shows."""
+    model = tiny_model()
+    layout, *_ = bench(model)
+    execute = make_executor(model, layout, 1)
+    theta = [np.array([0.1, 0.9]), np.array([0.5, 0.5])]
+    tables = tabulate(np.concatenate(theta), np.full((1, 2), 0.999), model)
+    state = start_state(model, layout, 1, 0)
+    hits = []
+    for sweep in range(200):
+        state.sweep = sweep
+        true, _ = execute.latent(state, tables, 3, 0)
+        hits.append((true[:3, 0] == 1).mean())  # records that show level 0
+    assert np.mean(hits) == pytest.approx(0.9, abs=0.05)
+
+
+def not_compiled():
+    from numba import config
+
+    return bool(config.DISABLE_JIT)
