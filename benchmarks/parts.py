@@ -4,12 +4,14 @@ import time
 from collections import defaultdict
 
 import numpy as np
+from numba import njit
 
 from benchmarks.data import survey_model
 from benchmarks.table import Row
 from smered.execute import make_executor
 from smered.joint import draw_jointly, find_doubtful
 from smered.kernels.moves import propose_blocks
+from smered.kernels.rng import CHOOSE, PROPOSE, stream, words
 from smered.kernels.sweep import count_blocks, weigh_blocks
 from smered.layout import Clusters
 from smered.sampler import (
@@ -64,4 +66,29 @@ def parts():
     usual = {name: np.sort(times)[: SWEEPS // 2].mean() for name, times in spent.items()}
     rows = [Row(f"survey, part of a sweep: {name}", s * 1e3, "ms", "") for name, s in usual.items()]
     each = usual["proposals"] / layout.proposals.sum() * 1e9
-    return [*rows, Row("survey: one proposal of a tuned chain", each, "ns", "")]
+    numbers = random_numbers() * 1e9
+    return [
+        *rows,
+        Row("survey: one proposal of a tuned chain", each, "ns", ""),
+        Row("the random numbers of one proposal", numbers, "ns", ""),
+    ]
+
+
+@njit
+def draw_words(times):
+    """The two calls of the generator that a proposal makes, so often."""
+    one, two = stream(1, 0, 0, 0, PROPOSE), stream(1, 0, 0, 0, CHOOSE)
+    total = np.uint64(0)
+    for t in range(times):
+        total ^= words(one, t)[0] ^ words(two, t)[1]
+    return total
+
+
+def random_numbers(times=1_000_000):
+    """Seconds of one proposal's random numbers, best of several."""
+    best = np.inf
+    for _ in range(6):
+        since = time.perf_counter()
+        draw_words(times)
+        best = min(best, (time.perf_counter() - since) / times)
+    return best

@@ -29,14 +29,18 @@ def find_doubtful(
     """
     if model.rate_rows > 1:
         return {}
-    mover = np.repeat(np.arange(len(layout.cell), dtype=np.int32), np.diff(layout.candidate_start))
-    equal = (layout.values[mover] == layout.values[layout.candidates]).all(axis=1)
-    twins = np.bincount(mover[equal], minlength=len(layout.cell))
+    n = len(layout.cell)
+    one = np.repeat(np.arange(n, dtype=np.int32), np.diff(layout.candidate_start))
+    equal = np.ones(len(one), np.bool_)
+    for column in layout.values.T:
+        equal &= column[one] == column[layout.candidates]
+    twins = np.bincount(one[equal], minlength=n)
     doubtful = layout.grade >= LEAST_DOUBT
-    one, two = mover[doubtful], layout.candidates[doubtful]
+    one, two = one[doubtful], layout.candidates[doubtful]
     turned = (twins[one] > twins[two]) | ((twins[one] == twins[two]) & (one > two))
-    ends = np.stack((np.where(turned, two, one), np.where(turned, one, two)))
-    (mover, anchor), first = np.unique(ends, axis=1, return_index=True)
+    key = np.where(turned, two, one).astype(np.int64) * n + np.where(turned, one, two)
+    key, first = np.unique(key, return_index=True)
+    mover, anchor = (key // n).astype(np.int32), (key % n).astype(np.int32)
     grade = layout.grade[doubtful][first].astype(np.float64)
     found, doubt = {}, {}
     for field in np.flatnonzero(~model.exact):

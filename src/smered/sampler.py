@@ -40,7 +40,8 @@ class Settings:
     """How long and how to sample. The answer depends on `threads` in no way.
 
     `draws` are kept per chain, one every `thin` sweeps, after `burn_in` sweeps. A sweep makes
-    `proposals` proposals (default: four per record during the burn-in, about one after it).
+    `proposals` proposals (default: four per record during the burn-in, about one after
+    it, where they are worth most).
     """
 
     draws: int = 500
