@@ -80,7 +80,7 @@ def write_page(results: dict[str, dict[str, Any]]) -> None:
         "distortions and parameters. A draw is a sweep; effective draws are those of the bulk",
         "(rank-normalised), after a burn-in of 300 sweeps, in a single chain.",
         "",
-        "Where the time of a sweep goes is in the rows *part of a sweep*; of a proposal, the random",
+        "Where the time of a sweep goes is in the rows *part of a sweep*; a proposal's random",
         "numbers are timed by themselves. A block's records, candidates and clusters fit in the",
         "second-level cache; what is left of a proposal is choosing, weighing and linking.",
         "",
