@@ -6,9 +6,10 @@ of each other, are summed out while the rate is drawn, and drawn after it.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from smered.execute.serial import Serial
-from smered.layout import MOST_AGREED, Layout, Toggles
+from smered.layout import Floats, Layout, Toggles
 from smered.model import Model
 from smered.state import ChainState, tabulate
 
@@ -80,21 +81,12 @@ def draw_jointly(
     """
     current = int(rng.integers(RATES))
     rates = state.beta[0, field] * np.exp(STEP * (np.arange(RATES) - current))
-    rates = rates[rates < 1.0]
+    rates = rates[rates < 1.0]  # the current one is below 1, so it keeps its place
     tables = tabulate(state.theta, state.beta, model)
     log_size = model.prior.log_size(model.largest_cluster, state.hyperparameters)
     agreed, others = execute.toggles(state, tables, log_size, pairs, field, rates, seed, chain)
-
-    # log weights of clusters that show one level so often, and what one more value makes of them
-    levels = slice(*model.field_start[field : field + 2])
-    rate, times = rates[:, None, None], np.arange(MOST_AGREED + 1)[:, None]
-    theta = tables.theta[levels]
-    weight = (1.0 - theta) * rate**times + theta * (rate + (1.0 - rate) / theta) ** times
-    log_agreed = np.log(weight)
-    log_differing = np.log(rate + rate**times * (1.0 - rate) / weight)
-
     taken = np.flatnonzero(pairs.shown)
-    pattern = (slice(None), pairs.shown[taken], pairs.level[taken] - levels.start)
+    apart_shown, apart_level = pairs.shown[taken], pairs.level[taken]
     before = int(pairs.together[taken].sum())
     apart = state.entities + before  # entities if all toggles were apart
 
@@ -102,12 +94,16 @@ def draw_jointly(
         return model.prior.log_entities(state.hyperparameters, apart - links, len(state.entity))
 
     log_link = log_prior(1) - log_prior(0) if len(taken) else 0.0
-    ratio = log_differing[pattern]
+    log_apart = log_agreed(apart_shown, tables.theta[apart_level], rates)
+    # one value more that differs makes beta w + beta^s (1 - beta) of the weight w of s values
+    log_rates = np.log(rates)[:, None]
+    ratio = np.logaddexp(log_rates, apart_shown * log_rates + np.log1p(-rates)[:, None] - log_apart)
     log_odds = ratio + (pairs.log_gain[taken] - ratio[current] + log_link)
+    shows, level = np.nonzero(agreed)
     log_target = (
-        (log_agreed * agreed[:, levels]).sum(axis=(1, 2))
+        (log_agreed(shows, tables.theta[level], rates) * agreed[shows, level]).sum(axis=1)
         + others
-        + log_agreed[pattern].sum(axis=1)
+        + log_apart.sum(axis=1)
         + (np.maximum(log_odds, 0.0) + np.log(1.0 + np.exp(-np.abs(log_odds)))).sum(axis=1)
         + model.coded[field].a * np.log(rates)  # with the Jacobian of the logarithm
         + (model.coded[field].b - 1.0) * np.log1p(-rates)
@@ -124,3 +120,11 @@ def draw_jointly(
         execute.set_toggles(state, pairs, wanted)
         state.entities = apart - after
         state.beta[0, field] = rates[chosen]
+
+
+def log_agreed(shown: NDArray[np.integer], theta: Floats, rates: Floats) -> Floats:
+    """Log weight in a field of clusters that show one level so often (rates, clusters)."""
+    rate = rates[:, None]
+    with np.errstate(divide="ignore"):  # a level that is certain leaves nothing to the others
+        elsewhere = np.log1p(-np.minimum(theta, 1.0)) + shown * np.log(rate)
+    return np.logaddexp(elsewhere, np.log(theta) + shown * np.log(rate + (1.0 - rate) / theta))

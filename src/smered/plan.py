@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from smered.layout import COIN_SIDES
 from smered.model import PROPOSALS_PER_RECORD, Model, as_fields
 from smered.sampler import TUNED_PROPOSALS_PER_RECORD, Settings
 
@@ -60,7 +61,9 @@ def make_plan(model: Model, settings: Settings) -> Plan:
     proposals = settings.proposals or PROPOSALS_PER_RECORD * n
     sizes = model.block_sizes
     at_once = min(settings.chains, settings.threads)
-    tuned = settings.proposals or TUNED_PROPOSALS_PER_RECORD * n
+    tuned = float(settings.proposals or proposals)
+    if settings.burn_in and len(layout.candidates) and settings.proposals is None:
+        tuned = TUNED_PROPOSALS_PER_RECORD * n + proposals * layout.uniform_share / COIN_SIDES
     made = settings.burn_in * proposals + settings.draws * settings.thin * tuned
     swept = settings.sweeps * n * SECONDS_PER_RECORD
     work = settings.chains * (made * SECONDS_PER_PROPOSAL + swept)

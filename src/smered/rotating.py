@@ -1,4 +1,4 @@
-"""Rotating blocks: exact blocks for data that have none (section 3 of docs/mathematics.md).
+"""Rotating blocks: exact blocks for data that have none (section 4 of docs/mathematics.md).
 
 A sweep conditions on the true values of some fields. Entities that differ there cannot be one, so
 records fall into blocks, small and independent, by the true values of their entities; the other
@@ -81,7 +81,7 @@ def rotate(
     others = np.setdiff1d(np.arange(len(model.coded)), fields)
     linkable = np.where(sizes > 1, sizes, 0)
     rotated = layout._replace(
-        values=np.ascontiguousarray(layout.values[order][:, others]),
+        values=layout.values[np.ix_(order, others)],
         exact=layout.exact[others],
         block_start=block_start,
         cell=(np.cumsum(new_cell) - 1).astype(np.int32),

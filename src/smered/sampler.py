@@ -20,6 +20,8 @@ from smered.pairs import RotatingBlocks
 from smered.rotating import rotating_sweep
 from smered.state import (
     AFTER,
+    GRADING,
+    LARGEST_BETA,
     LEAST_BETA,
     LEAST_THETA,
     ChainState,
@@ -144,7 +146,7 @@ def grade(
 ) -> None:
     """Grade candidates by the state as it is, and by the states that they were graded by before."""
     tables = tabulate(state.theta, state.beta, model)
-    prior = condition_prior(state, model, generator(settings.seed, chain, state.sweep))
+    prior = condition_prior(state, model, generator(settings.seed, chain, state.sweep, GRADING))
     evenness = execute.evenness(state, tables, prior)
     state.grade = grade_candidates(evenness, state.grade, before)
 
@@ -185,7 +187,7 @@ def draw_parameters(state: ChainState, model: Model, rng: np.random.Generator) -
     a = np.array([part.a for part in model.coded])
     b = np.array([1.0 if part.exact else part.b for part in model.coded])
     drawn = rng.beta(a + state.distorted, b + state.telling - state.distorted)
-    state.beta = np.where(model.exact, 0.0, drawn)
+    state.beta = np.where(model.exact, 0.0, np.clip(drawn, LEAST_BETA, LARGEST_BETA))
     state.hyperparameters = model.prior.update(
         state.hyperparameters, state.entities, len(state.entity), rng
     )
@@ -204,7 +206,7 @@ def log_posterior(state: ChainState, model: Model, statistics: Statistics) -> fl
     """Log density of linkage and parameters, y and z summed out, up to a constant."""
     log_weight = float(statistics.block_log_weight.sum())
     log_theta = np.log(np.maximum(state.theta, LEAST_THETA))
-    total = log_weight + float((model.shown + model.mu - 1) @ log_theta)
+    total = log_weight + float(((model.shown + model.mu - 1) * log_theta).sum())
     for column, part in enumerate(model.coded):
         if not part.exact:
             beta = np.clip(state.beta[:, column], LEAST_BETA, 1 - 1e-16)

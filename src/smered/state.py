@@ -11,8 +11,8 @@ from smered.records import number_rows
 
 __all__ = ["ChainState", "check_state", "generator", "start_state", "tabulate"]
 
-LEAST_THETA, LEAST_BETA = 1e-300, 1e-100
-BEFORE, AFTER = 0, 1  # the proposals of a sweep
+LEAST_THETA, LEAST_BETA, LARGEST_BETA = 1e-300, 1e-100, 1.0 - 2.0**-53
+BEFORE, AFTER, GRADING = 0, 1, 2  # before and after the proposals of a sweep, or between sweeps
 LARGEST_LOG_PRODUCT = 300.0  # brackets of clusters up to `small` stay far below overflow
 
 
@@ -29,11 +29,11 @@ class ChainState:
     level_counts: Int64s  # (T,)
     distorted: Int64s  # (R, p)
     telling: Int64s  # (R, p)
-    grade: Uint8s  # of each candidate, set at the end of the burn-in; empty before
+    grade: Uint8s  # of each candidate, from the second half of the burn-in on; empty before
 
 
 def generator(seed: int, chain: int, sweep: int, when: int = BEFORE) -> np.random.Generator:
-    """The generator of what is drawn once per sweep, before or after its proposals."""
+    """The generator of what is drawn once per sweep."""
     key = np.array([seed, chain], np.uint64)
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, sweep, when]))
 
@@ -53,7 +53,8 @@ def tabulate(theta: Floats, beta: Floats, model: Model) -> Parameters:
     agree = np.repeat(differ, levels) + np.repeat((1.0 - rate) ** 2, levels) * inverse
     # a value of three that agree comes to (1 - theta) rate^3 + theta (rate + (1 - rate)/theta)^3
     each = np.repeat(rate, levels)
-    thrice = (1.0 - theta) * each**3 + theta * (each + (1.0 - each) * inverse) ** 3
+    with np.errstate(over="ignore"):  # at levels so rare that no record shows them
+        thrice = (1.0 - theta) * each**3 + theta * (each + (1.0 - each) * inverse) ** 3
     return Parameters(theta, inverse, cumulative, odds, agree, differ, thrice, rate, max(small, 1))
 
 

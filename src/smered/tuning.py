@@ -1,7 +1,7 @@
 """Where proposals go: the more doubtful a candidate, the more often it is proposed.
 
-Grades are set once, from the state at the end of the burn-in, and stay: a choice of pairs that
-does not depend on the linkage leaves the posterior untouched.
+Grades come from states of the second half of the burn-in, and stay from its end on: a choice of
+pairs that does not depend on the linkage leaves the posterior untouched.
 """
 
 import numpy as np
@@ -37,28 +37,40 @@ def grade_candidates(
     Of all weights, these estimate a sum of independent indicators best: the variance of an
     indicator is about its evenness, and a proposal renews it whatever its evenness is.
     """
-    mean = evenness.astype(np.float32)
+    mean = evenness.astype(np.float32)  # one of many candidates: worked on in place
     if grade is not None and before:
-        mean += before * (grade / np.float32(TOP_GRADE)) ** 2
+        mean += (before * (np.arange(TOP_GRADE + 1) / TOP_GRADE) ** 2).astype(np.float32)[grade]
         mean /= before + 1
-    return np.rint(TOP_GRADE * np.sqrt(mean)).astype(np.uint8)
+    np.sqrt(mean, out=mean)
+    mean *= TOP_GRADE
+    return np.rint(mean, out=mean).astype(np.uint8)
 
 
 def without_idle(layout: Layout, grade: Uint8s) -> tuple[Layout, Uint8s]:
     """The layout without the candidates of grade 0, and the other grades."""
     kept = grade > 0
-    running = np.concatenate(([0], np.cumsum(kept)))
+    counts = sum_by_record(kept, layout.candidate_start)
     shorter = layout._replace(
-        candidate_start=running[layout.candidate_start], candidates=layout.candidates[kept]
+        candidate_start=np.concatenate(([0], np.cumsum(counts))),
+        candidates=layout.candidates[kept],
     )
     return shorter, grade[kept]
+
+
+def sum_by_record(values: NDArray[np.generic], candidate_start: Int64s) -> Int64s:
+    """Sum what belongs to candidates over each record's list (n,)."""
+    sums = np.zeros(len(candidate_start) - 1, np.int64)
+    listed = np.flatnonzero(np.diff(candidate_start))
+    if len(listed):
+        sums[listed] = np.add.reduceat(values, candidate_start[listed], dtype=np.int64)
+    return sums
 
 
 def with_grades(layout: Layout, grade: Uint8s, informed: float, uniform: float) -> Layout:
     """The layout with other grades.
 
     A sweep then makes so many informed proposals, shared out over blocks by the grades, and so
-    many uniform ones, shared out by records.
+    many uniform ones.
     """
     from smered.kernels.tuning import alias_blocks
 
@@ -93,8 +105,7 @@ def record_weights(layout: Layout, grade: Uint8s, linkable: Bools) -> Floats:
 
     A record that can be linked with none has no chance.
     """
-    running = np.concatenate(([0], np.cumsum(grade, dtype=np.int64)))
-    weight = np.diff(running[layout.candidate_start]).astype(np.float64)
+    weight = sum_by_record(grade, layout.candidate_start).astype(np.float64)
     listed = np.diff(layout.candidate_start) > 0
     weight[~listed] = weight[listed].min() if listed.any() else 1.0
     weight[~linkable] = 0.0

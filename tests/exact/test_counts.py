@@ -82,16 +82,18 @@ def count_probabilities(entity, model, column, theta, rate):
     return total
 
 
-@pytest.mark.parametrize("settings", [{}, {"distortion": "file"}])
+@pytest.mark.parametrize(
+    ("settings", "rate"), [({}, None), ({}, 0.7), ({"distortion": "file"}, 0.2)]
+)
 @pytest.mark.parametrize(
     "labels", [(0, 0, 0, 0, 0), (0, 0, 0, 3, 3), (0, 1, 0, 1, 4), (0, 1, 2, 3, 4), (0, 0, 2, 2, 2)]
 )
-def test_counts_have_their_exact_distribution(labels, settings):
+def test_counts_have_their_exact_distribution(labels, settings, rate):
     """Counts of a sweep, most of them drawn by level rather than by cluster."""
     model = tiny_model(**settings)
     layout, tables, _, theta, beta = bench(model)
-    if settings:
-        beta = np.full_like(beta, 0.2)
+    if rate:
+        beta = np.full_like(beta, rate)
         tables = tabulate(np.concatenate(theta), beta, model)
     execute = make_executor(model, layout, 1)
     state = start_state(model, layout, 0, 0)

@@ -4,14 +4,18 @@ import itertools
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import stats
 
 from smered.execute import make_executor
+from smered.fields import Categorical
 from smered.joint import draw_jointly, find_doubtful
+from smered.model import Model
 from smered.priors import Ewens, UniformLabels, UniformPartitions
-from smered.sampler import condition_prior
-from smered.state import generator, start_state, tabulate
+from smered.records import Records
+from smered.sampler import Settings, condition_prior, run_chain
+from smered.state import check_state, generator, start_state, tabulate
 from tests.exact.cases import HandPicked, fixed_parameters, tiny_model, total_variation
 from tests.exact.reference import is_legal, log_likelihood, log_prior, partitions
 
@@ -74,3 +78,22 @@ def test_joint_draws_leave_the_posterior_as_it_is(case):
     assert taken > DRAWS
     assert total_variation(found, expected) < 0.04
     assert rates == pytest.approx(mean_rates, abs=0.015)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [Categorical("f", mu={"x": 1, "y": 1, "unseen": 0.01}), Categorical("f", b=0.02),
+     Categorical("f", a=0.005, b=30)],
+    ids=["level-all-but-impossible", "rate-near-one", "rate-near-zero"],
+)  # fmt: skip
+def test_extreme_parameters_do_no_harm(field):
+    table = pa.table({"f": ["x", "y"] * 6, "g": list("aabbccddeeff")})
+    records = Records.from_frames(table, columns=["f", "g"])
+    model = Model(records, [field, "g"])
+    execute = make_executor(model, model.layout(), 1)
+    settings = Settings(draws=300, burn_in=20, chains=1)
+    for step in run_chain(model, settings, 0, execute):
+        assert np.isfinite(step.state.beta).all()
+        assert ((step.state.beta > 0) & (step.state.beta < 1)).all()
+        check_state(step.state, model, execute.layout)
+    assert find_doubtful(model, execute.layout)

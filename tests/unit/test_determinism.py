@@ -9,6 +9,7 @@ from smered.demo import paper_model
 from smered.execute import Serial, Threads, make_executor
 from smered.execute import threads as threads_module
 from smered.model import Model
+from smered.pairs import InformedPairs, RotatingBlocks
 from smered.priors import Ewens, PitmanYor, UniformLabels
 from smered.records import Records
 from smered.sampler import Settings, run_chain
@@ -49,6 +50,25 @@ def test_threads_give_the_same_bytes(prior, threads):
     assert isinstance(execute, Threads)
     assert run(model, execute) == expected
     execute.close()
+
+
+TUNED = Settings(draws=8, burn_in=20, chains=1, seed=11)
+
+
+@pytest.mark.parametrize("pairs", [InformedPairs(), RotatingBlocks()], ids=["tuned", "rotating"])
+def test_threads_and_pauses_change_nothing_after_a_burn_in(pairs):
+    """Grades, joint draws and rotating blocks: nothing that a checkpoint does not hold."""
+    model = make_model(pairs=pairs)
+    layout = model.layout()
+    expected = run(model, Serial(model, layout), settings=TUNED)
+    execute = Threads(model, layout, 3)
+    assert run(model, execute, settings=TUNED) == expected
+    execute.close()
+    for pause in (11, 19, 20, 21, 25):
+        chain = run_chain(model, TUNED, 0, Serial(model, layout))
+        for _ in range(pause):
+            state = copy.deepcopy(next(chain).state)
+        assert run(model, Serial(model, layout), state, TUNED) == expected[pause:]
 
 
 @pytest.mark.parametrize("chunks", [1, 3, 100])
