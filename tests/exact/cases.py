@@ -84,9 +84,9 @@ def run_fixed(model, theta, beta, sweeps, *, threads=1, seed=1, in_logs=False):
         prior = condition_prior(state, model, generator(seed, 1, state.sweep))
         statistics = execute.sweep(state, tables, prior, seed, 1)
         state.entities = int(statistics.block_entities.sum())
-        keep_counts(state, statistics, tables, model, seed, 1)
         visited[sweep] = state.entity
         if sweep % 5000 == 0:
+            keep_counts(state, statistics, tables, model, seed, 1)
             state.theta, state.beta = np.concatenate(theta), beta
             check_state(state, model, layout)
     execute.close()

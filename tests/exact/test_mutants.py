@@ -76,8 +76,6 @@ MUTANTS = {
     "toggles-depend-on-toggles": (
         "kernels/toggles.py",
         "mark(gather(mover, ZERO, clusters, scratch), FROZEN, touched, scratch)", "pass", TOGGLES),
-    "toggles-by-the-first-link-alone": (
-        "joint.py", "if np.log(1.0 - rng.random()) < mended:", "if rng.random() < 2:", TOGGLES),
     "rate-without-its-jacobian": (
         "joint.py", "+ model.coded[field].a * np.log(rates)",
         "+ (model.coded[field].a - 1.0) * np.log(rates)", TOGGLES),
