@@ -22,7 +22,7 @@ from smered.records import Records
 from smered.simulate import simulate, survey
 
 FOLDER = Path(os.environ.get("SMERED_DATA", Path(__file__).parents[2] / "shared" / "data"))
-BURN_IN, DRAWS = 300, 3000
+BURN_IN, DRAWS = 300, 2000
 
 
 def public_model(name, columns, **settings):
@@ -30,7 +30,7 @@ def public_model(name, columns, **settings):
     path = FOLDER / name
     if not path.exists():
         return None
-    settings = {"duplicates": True, "blocks": None} | settings
+    settings = {"duplicates": True, "blocks": ()} | settings
     records = Records.from_frames(
         pa_csv.read_csv(path), columns=columns, id="rec_id", file_column="source",
         blocks=settings["blocks"],
