@@ -59,6 +59,33 @@ def test_latent_values_have_their_exact_conditional_distribution():
     assert distance(seen, probability, draws) < (0.15 if not_compiled() else 0.02)
 
 
+@pytest.mark.parametrize("labels", [(0, 0, 0, 0, 0), (0, 0, 0, 3, 3), (0, 1, 2, 3, 4)])
+def test_true_values_that_rotate_have_their_exact_distribution(labels):
+    """P(y | linkage) of the chosen fields, also where no record of an entity shows a value."""
+    model = tiny_model(exact=True)
+    layout, tables, _, theta, beta = bench(model)
+    execute = make_executor(model, layout, 1)
+    state = start_state(model, layout, 0, 0)
+    state.entity = kernel_order(labels, model)
+    draws = 400 if not_compiled() else 10_000
+    seen = [Counter() for _ in range(5)]
+    for sweep in range(draws):
+        state.sweep = sweep
+        true = execute.true_values(state, tables, np.array([1, 2]), 7, 0)
+        assert (true == true[state.entity]).all()
+        sure = layout.values[:, 2]  # never distorted
+        assert (true[:, 1] == sure)[sure >= 0].all()
+        for record in range(5):
+            seen[record][int(true[record, 0])] += 1
+    codes = model.coded[1].codes[model.order]
+    for record in range(5):
+        expected = Counter()
+        together = codes[state.entity == state.entity[record]]
+        for (y, _), p in explicit(together, theta[1], beta[0, 1]).items():
+            expected[int(model.field_start[1]) + y] += p
+        assert distance(seen[record], expected, draws) < (0.15 if not_compiled() else 0.02)
+
+
 def count_probabilities(entity, model, column, theta, rate):
     """The distribution of a field's counts: of levels, and of distorted values."""
     codes = model.coded[column].codes[model.order]

@@ -80,6 +80,7 @@ def test_joint_draws_leave_the_posterior_as_it_is(case):
     assert rates == pytest.approx(mean_rates, abs=0.015)
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize(
     "field",
     [Categorical("f", mu={"x": 1, "y": 1, "unseen": 0.01}), Categorical("f", b=0.02),
@@ -91,7 +92,7 @@ def test_extreme_parameters_do_no_harm(field):
     records = Records.from_frames(table, columns=["f", "g"])
     model = Model(records, [field, "g"])
     execute = make_executor(model, model.layout(), 1)
-    settings = Settings(draws=300, burn_in=20, chains=1)
+    settings = Settings(draws=100, burn_in=20, chains=1)
     for step in run_chain(model, settings, 0, execute):
         assert np.isfinite(step.state.beta).all()
         assert ((step.state.beta > 0) & (step.state.beta < 1)).all()

@@ -4,7 +4,8 @@ from smered.kernels.jit import jit, jit_inline
 from smered.kernels.likelihood import log_weight
 from smered.layout import ZERO
 
-__all__ = ["build_rings", "gather", "link_ring", "same_file_member", "weigh_clusters"]
+__all__ = ["build_rings", "gather", "gather_without", "link_ring", "same_file_member"]
+__all__ += ["weigh_clusters"]
 
 
 @jit_inline
@@ -14,6 +15,19 @@ def gather(cluster, first, clusters, scratch):
     while True:
         scratch.members[first] = record
         first += 1
+        record = clusters.following[record]
+        if record == cluster:
+            return first
+
+
+@jit_inline
+def gather_without(left_out, cluster, first, clusters, scratch):
+    """Copy a cluster's members but one to scratch.members[first:]; return where they end."""
+    record = cluster
+    while True:
+        if record != left_out:
+            scratch.members[first] = record
+            first += 1
         record = clusters.following[record]
         if record == cluster:
             return first

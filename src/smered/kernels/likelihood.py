@@ -132,17 +132,23 @@ def pair_weight(record, other, field, layout, parameters):
 
 
 @jit_inline
+def carry(total, product):
+    """Move a product that nears the end of its range into the sum of logarithms."""
+    if product == 0.0:
+        return -math.inf, 1.0
+    if product > HUGE or product < TINY:
+        return total + math.log(product), 1.0
+    return total, product
+
+
+@jit_inline
 def log_pair_weight(record, other, layout, parameters):
     """Log weight of two records, all fields."""
     total = 0.0
     product = 1.0
     for field in range(layout.exact.shape[0]):
         product *= pair_weight(record, other, field, layout, parameters)
-        if product > HUGE or product < TINY:
-            if product == 0.0:
-                return -math.inf
-            total += math.log(product)
-            product = 1.0
+        total, product = carry(total, product)
     return total + math.log(product)
 
 
@@ -180,11 +186,7 @@ def log_triple_weight(one, two, three, layout, parameters):
             field,
             parameters,
         )
-        if product > HUGE or product < TINY:
-            if product == 0.0:
-                return -math.inf
-            total += math.log(product)
-            product = 1.0
+        total, product = carry(total, product)
     return total + math.log(product)
 
 
@@ -200,11 +202,7 @@ def log_large_weight(first, size, layout, parameters, scratch):
             total += log_bracket(first, size, field, layout, parameters, scratch)
         else:
             product *= bracket(first, size, field, layout, parameters, scratch)
-        if product > HUGE or product < TINY:
-            if product == 0.0:
-                return -math.inf
-            total += math.log(product)
-            product = 1.0
+        total, product = carry(total, product)
     return total + math.log(product)
 
 

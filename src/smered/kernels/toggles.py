@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from smered.kernels.clusters import build_rings, gather, link_ring
+from smered.kernels.clusters import build_rings, gather, gather_without, link_ring
 from smered.kernels.jit import entry, jit_inline
 from smered.kernels.latent import agreed_level
 from smered.kernels.likelihood import log_weight
@@ -19,20 +19,6 @@ from smered.layout import MOST_AGREED, UNIT, ZERO
 __all__ = ["find_toggles", "set_toggles"]
 
 FREE, FROZEN, TAKEN = np.uint8(0), np.uint8(1), np.uint8(2)  # what became of a record
-
-
-@jit_inline
-def gather_host(mover, anchor, clusters, scratch):
-    """Put the anchor's cluster without the mover into scratch.members; return how many."""
-    size = ZERO
-    member = anchor
-    while True:
-        if member != mover:
-            scratch.members[size] = member
-            size += 1
-        member = clusters.following[member]
-        if member == anchor:
-            return size
 
 
 @jit_inline
@@ -75,7 +61,7 @@ def examine(at, field, touched, layout, parameters, log_size, clusters, scratch,
     if not together and clusters.size[clusters.entity[mover]] > 1:
         mark(gather(mover, ZERO, clusters, scratch), FROZEN, touched, scratch)
         return
-    size = gather_host(mover, anchor, clusters, scratch)
+    size = gather_without(mover, anchor, ZERO, clusters, scratch)
     scratch.members[size] = mover
     mark(size + 1, FROZEN, touched, scratch)
     level, shown = host_level(mover, size, field, layout, scratch)

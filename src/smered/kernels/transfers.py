@@ -2,8 +2,10 @@
 
 import math
 
+from smered.kernels.clusters import gather_without
 from smered.kernels.jit import jit_inline
 from smered.kernels.partners import candidates_in
+from smered.layout import ZERO
 
 __all__ = ["arrange_transfer", "log_transfer_chances"]
 
@@ -15,24 +17,11 @@ def arrange_transfer(record, rival, two, clusters, scratch):
     scratch.members[:middle]: what the record leaves, with its rival if it has one (not -1);
     [middle:size]: the cluster `two` with the record.
     """
-    middle = 0
-    member = clusters.following[record]
-    while member != record:
-        scratch.members[middle] = member
-        middle += 1
-        member = clusters.following[member]
+    middle = gather_without(record, record, ZERO, clusters, scratch)
     if rival >= 0:
         scratch.members[middle] = rival
         middle += 1
-    size = middle
-    member = two
-    while True:
-        if member != rival:
-            scratch.members[size] = member
-            size += 1
-        member = clusters.following[member]
-        if member == two:
-            break
+    size = gather_without(rival, two, middle, clusters, scratch)
     scratch.members[size] = record
     return middle, size + 1
 
