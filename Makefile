@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types bench clean
+.PHONY: demo test lint types bench study docs clean
 
 demo: .venv/installed
 	$(BIN)/smered demo
@@ -22,6 +22,16 @@ types: .venv/installed-dev
 bench: .venv/installed-dev
 	$(BIN)/python -m benchmarks
 
+# The study of docs/study.md: about 20 minutes on two cores; it goes on where it was.
+study: .venv/installed-dev
+	$(BIN)/smered study --out study
+	mkdir -p docs/figures
+	cp study/study.md docs/study.md
+	cp study/figures/*.svg docs/figures/
+
+docs: .venv/installed-dev
+	$(BIN)/mkdocs build --quiet
+
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache
 
@@ -34,5 +44,5 @@ clean:
 	touch $@
 
 .venv/installed-dev: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[dev,figures,diagnostics,databases]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,docs,report,diagnostics,databases]'
 	touch $@ .venv/installed

@@ -135,16 +135,29 @@ ERRORS = {
 }
 
 
-def survey(seed: int = 0) -> Simulation:
+def survey(
+    seed: int = 0,
+    *,
+    distortion: float | None = None,
+    share: float = 1.0,
+    independent: bool = False,
+) -> Simulation:
     """Simulate a three-wave survey shaped like the paper's: 57,077 records of 34,945 people.
 
     Each person appears in exactly the waves that `PAPER_OVERLAP` counts, once in each. Sex and
     date of birth stay, state and office change together when a person moves, and every value may
     be recorded wrongly. The office depends on the state, so fields are not independent.
+
+    With `distortion` nobody moves, and every value of every field is distorted at that rate.
+    `share` takes so many of the people; `independent` deals each field out anew among them, so
+    that its distribution stays and its dependence on the others goes.
     """
+    if not (distortion is None or 0 <= distortion <= 1) or not 0 < share <= 1:
+        raise ConfigError("distortion must be in [0, 1], share in (0, 1]")
     rng = np.random.default_rng(seed)
     waves = list(dict.fromkeys(chain.from_iterable(PAPER_OVERLAP)))
-    pattern = np.repeat(np.arange(len(PAPER_OVERLAP)), list(PAPER_OVERLAP.values()))
+    counts = [round(count * share) for count in PAPER_OVERLAP.values()]
+    pattern = np.repeat(np.arange(len(PAPER_OVERLAP)), counts)
     rng.shuffle(pattern)
     entry = np.array([waves.index(files[0]) for files in PAPER_OVERLAP])[pattern]
     people = len(pattern)
@@ -154,17 +167,20 @@ def survey(seed: int = 0) -> Simulation:
     person["state"] = rng.choice(STATES, people, p=state_shares()).astype(np.int32)
     person["office"] = offices(person["state"], rng)
     thin_twins(person, rng)
+    if independent:
+        person = {field: rng.permutation(values) for field, values in person.items()}
 
     marginal = {field: np.bincount(values) / people for field, values in person.items()}
     tables = {}
     for wave in waves:
-        moved = np.flatnonzero(rng.random(people) < MOVES.get(wave, 0.0))
+        moving = MOVES.get(wave, 0.0) if distortion is None else 0.0
+        moved = np.flatnonzero(rng.random(people) < moving)
         person["state"][moved] = rng.choice(STATES, len(moved), p=state_shares())
         person["office"][moved] = offices(person["state"][moved], rng)
         entity = np.flatnonzero(np.array([wave in files for files in PAPER_OVERLAP])[pattern])
         rng.shuffle(entity)
         truth = np.stack(list(person.values()), axis=1)
-        rates = np.array([ERRORS[field] for field in person])
+        rates = np.array([ERRORS[f] if distortion is None else distortion for f in person])
         values, _ = observe(truth, entity, rates, list(marginal.values()), rng)
         tables[wave] = make_table(entity, dict(zip(person, values.T, strict=True)))
     return Simulation(tables, tuple(person))

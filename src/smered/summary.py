@@ -11,7 +11,7 @@ from smered.posterior import Posterior
 from smered.posterior.estimate import Estimate
 from smered.posterior.traces import Summary, summarise
 
-__all__ = ["print_summary", "summarise_run"]
+__all__ = ["finite", "print_summary", "summarise_run"]
 
 
 def numbers(found: Summary) -> dict[str, float]:

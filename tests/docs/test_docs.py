@@ -28,11 +28,15 @@ def execute(code, names):
         exec(compile(code, "documentation", "exec"), names)
 
 
-def shell(page, folder):
-    """Run the shell commands of a page, one block after the other; return what they printed."""
+def shell(page, folder, *, together=False):
+    """Run the shell commands of a page, one block after the other; return what they printed.
+
+    `together`: in one shell, so that a folder that one block enters is where the next begins.
+    """
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     printed = ""
-    for commands in blocks(page, "sh"):
+    found = blocks(page, "sh")
+    for commands in ["\n".join(found)] if together else found:
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", commands], cwd=folder, text=True, check=False,
             env=os.environ | {"PATH": path}, capture_output=True,
@@ -49,6 +53,40 @@ def test_tutorial(tmp_path):
     for text in ("Entities by the files that hold them", "matching set", "FNR", "530 records"):
         assert text in printed, text
     assert (tmp_path / "people" / "figures" / "confusion.png").exists()
+
+
+HOW_TO = sorted(path.name for path in (ROOT / "docs" / "how-to").iterdir())
+
+
+@pytest.mark.parametrize("page", HOW_TO)
+def test_how_to(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shell(f"docs/how-to/{page}", tmp_path, together=True)
+    names = {}
+    for code in blocks(f"docs/how-to/{page}", "python"):
+        execute(code, names)
+    if page == "blocks.md":
+        rates = [links.fnr for links in names["found"].values()]
+        assert rates[2] > rates[0] + 0.1  # a town is a bad block
+    if page == "report.md":
+        assert "Field values are left out" in (tmp_path / "people" / "to-share.html").read_text()
+        assert sum(names["posterior"].evidence(*names["members"]).values()) != 0
+
+
+def test_the_site_is_built(tmp_path):
+    """Strictly: every link and every name in the reference exists."""
+    built = tmp_path / "site"
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(built)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    reference = (built / "api.html").read_text()
+    for name in ("matching_sets", "RotatingBlocks", "b_cubed", "write_report"):
+        assert name in reference
+    assert (built / "study.html").exists()
+    pages = [path.read_text() for path in built.rglob("*.html")]
+    assert not any(re.search(r'(src|href)="https?://[^"]*\.(js|css)"', page) for page in pages)
 
 
 def test_the_example_of_link_toml_is_valid(tmp_path):

@@ -13,7 +13,7 @@ from smered.records import Records
 from smered.sampler import condition_prior, keep_counts
 from smered.state import check_state, generator, start_state, tabulate
 
-PROPOSALS = 6
+PROPOSALS = 20
 
 
 def tiny_model(*, blocks=1, exact=False, **settings):

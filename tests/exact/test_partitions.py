@@ -13,7 +13,7 @@ from tests.exact.cases import (
 )
 from tests.exact.reference import exact_posterior
 
-SWEEPS = 40_000
+SWEEPS = 15_000
 BOUND = 0.03  # total variation; correct kernels stay below 0.02, every mutant is above 0.05
 
 PRIORS = [UniformLabels(), UniformPartitions(), Ewens(2.0), PitmanYor(1.5, 0.3)]

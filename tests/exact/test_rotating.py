@@ -11,7 +11,7 @@ from smered.state import check_state, generator, start_state, tabulate
 from tests.exact.cases import fixed_parameters, tiny_model, total_variation
 from tests.exact.reference import exact_posterior
 
-SWEEPS = 20_000
+SWEEPS = 10_000
 CASES = {
     "labels": {"prior": UniformLabels()},
     "labels-exact-field": {"prior": UniformLabels(), "exact": True},
@@ -29,7 +29,7 @@ def test_frequencies_match_enumeration(case):
     model = tiny_model(pairs=RotatingBlocks(1.0, 4.0), **CASES[case])
     theta, beta = fixed_parameters(model)
     expected = exact_posterior(model, theta, beta)
-    layout = model.layout(12)
+    layout = model.layout(40)
     execute = make_executor(model, layout, 1)
     state = start_state(model, layout, 1, 0)
     state.theta, state.beta = np.concatenate(theta), beta

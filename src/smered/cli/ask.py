@@ -1,7 +1,7 @@
-"""Commands that ask a finished run: summary, query, export, evaluate."""
+"""Commands that ask a finished run: summary, query, report, export, evaluate."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,12 +9,17 @@ from smered.cli import options as o
 from smered.cli.screen import print_json, screen, use_run
 from smered.cli.work import Outputs
 
+if TYPE_CHECKING:
+    from smered.evaluate import Evaluation
+    from smered.posterior import Posterior
+    from smered.posterior.estimate import Estimate
+
 __all__ = ["register"]
 
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the program."""
-    for command in (summary, query, export, evaluate):
+    for command in (summary, query, report, export, evaluate):
         app.command()(command)
 
 
@@ -64,6 +69,58 @@ def query(
         print_matching_sets(found, screen(json=False, quiet=False))
 
 
+def report(
+    run: o.Run,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="The page; default: report.html in the run."),
+    ] = None,
+    mask: Annotated[
+        bool,
+        typer.Option(
+            "--mask", help="Leave all field values out, for records that must not travel."
+        ),
+    ] = False,
+    truth: o.TruthOf = None,
+    title: Annotated[str | None, typer.Option("--title", help="The page's title.")] = None,
+    loss: o.Loss = None,
+    quiet: o.Quiet = False,
+    force: o.Force = False,
+) -> None:
+    """Write a report to hand to a colleague: one HTML file that opens offline.
+
+    What was linked, how many entities there are, the overlap of the files, errors in the data,
+    every cluster with the evidence for it, diagnostics and provenance; with a truth, an evaluation.
+
+    [bold]Examples[/bold]
+
+    smered report linkage
+
+    smered report linkage --mask --out to-share.html
+    """
+    from smered.errors import ConfigError
+    from smered.posterior import Posterior
+    from smered.report.write import write_report
+
+    outputs = Outputs.of(run, loss, None, None, None)
+    path = out or run / "report.html"
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder; name a file")
+    if out is not None and path.exists() and not force:
+        raise ConfigError(f"{path} exists already; --force replaces it")
+    posterior = Posterior.open(run)
+    estimate = posterior.estimate(outputs.loss)
+    write_report(
+        posterior,
+        path,
+        estimate=estimate,
+        evaluation=compare(run, posterior, estimate, truth),
+        title=title or run.resolve().name,
+        mask=mask,
+    )
+    screen(json=False, quiet=quiet).print(str(path), markup=False)
+
+
 def export(
     run: o.Run,
     out: Annotated[
@@ -98,16 +155,7 @@ def export(
 
 def evaluate(
     run: o.Run,
-    truth: Annotated[
-        str | None,
-        typer.Option(
-            "--truth",
-            metavar="COL|FILE",
-            show_default=False,
-            help="Column of the input files with the true entity, or a table with the columns "
-            "file, id and the entity; default: the column named when linking.",
-        ),
-    ] = None,
+    truth: o.TruthOf = None,
     loss: o.Loss = None,
     figures: Annotated[
         Path | None,
@@ -123,24 +171,17 @@ def evaluate(
 
     smered evaluate linkage --truth truth.csv --json --figures figures
     """  # fmt: skip
-    from smered import evaluate as evaluation
     from smered.errors import ConfigError
     from smered.evaluate.show import print_evaluation
     from smered.posterior import Posterior
-    from smered.store.folder import RunFolder
 
     outputs = Outputs.of(run, loss, None, None, None)
-    data = RunFolder.open(run).configuration.get("data", {})
     if figures is not None and figures.exists() and not figures.is_dir():
         raise ConfigError(f"{figures} is a file; choose another folder")
-    named = truth or data.get("truth")
-    if named is None:
-        raise ConfigError("the run has no truth column; name one, or a table: --truth COL|FILE")
     posterior = Posterior.open(run)
-    labels = evaluation.read_truth(
-        posterior.records, named, data.get("id"), data.get("missing", ())
-    )
-    found = evaluation.evaluate(posterior, labels, posterior.estimate(outputs.loss))
+    found = compare(run, posterior, posterior.estimate(outputs.loss), truth)
+    if found is None:
+        raise ConfigError("the run has no truth column; name one, or a table: --truth COL|FILE")
     if json:
         print_json(found.to_dict())
     else:
@@ -150,3 +191,20 @@ def evaluate(
 
         save(confusion(found.confusion), figures / "confusion")
         save(reliability(found.reliability), figures / "reliability")
+
+
+def compare(
+    run: Path, posterior: "Posterior", estimate: "Estimate", truth: str | None
+) -> "Evaluation | None":
+    """Evaluate against the truth that is named, or that was when linking; nothing without one."""
+    from smered import evaluate as evaluation
+    from smered.store.folder import RunFolder
+
+    data = RunFolder.open(run).configuration.get("data", {})
+    named = truth or data.get("truth")
+    if named is None:
+        return None
+    labels = evaluation.read_truth(
+        posterior.records, named, data.get("id"), data.get("missing", ())
+    )
+    return evaluation.evaluate(posterior, labels, estimate)

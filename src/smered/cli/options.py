@@ -63,6 +63,12 @@ Truth = Annotated[
     typer.Option("--truth", metavar="COL", rich_help_panel=DATA,
                  help="Column with the true entity: never compared, kept to evaluate."),
 ]  # fmt: skip
+TruthOf = Annotated[
+    str | None,
+    typer.Option("--truth", metavar="COL|FILE", show_default=False,
+                 help="Column of the input files with the true entity, or a table with the columns "
+                 "file, id and the entity; default: the column named when linking."),
+]  # fmt: skip
 Encoding = Annotated[
     str | None,
     typer.Option("--encoding", metavar="NAME", rich_help_panel=DATA,

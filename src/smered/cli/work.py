@@ -25,7 +25,7 @@ __all__ = ["Outputs", "check_loss", "register"]
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the program."""
-    for command in (link, resume, extend, example, demo):
+    for command in (link, resume, extend, example, demo, study):
         app.command()(command)
 
 
@@ -209,6 +209,35 @@ def demo(
     from smered.demo import run_demo
 
     run_demo(draws=draws, burn_in=burn_in, chains=chains, seed=seed, threads=threads, quiet=quiet)
+
+
+def study(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A tenth of the data, in less than two minutes.")
+    ] = False,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="The folder of the study.")
+    ] = Path("study"),
+    seed: Annotated[int, typer.Option(help="Seed of the data and of the sampler.")] = 0,
+    threads: o.Threads = None,
+    quiet: o.Quiet = False,
+    force: o.Force = False,
+) -> None:
+    """Repeat the paper's study on simulated surveys: tables, figures and a page of findings.
+
+    A study that was interrupted goes on where it was when it is started again.
+
+    [bold]Example[/bold]
+
+    smered study --quick --out study
+    """
+    from smered.study.run import run_study
+
+    page = run_study(
+        out, size="quick" if quick else "full", seed=seed, threads=threads or os.cpu_count() or 1,
+        console=screen(json=False, quiet=quiet), quiet=quiet, replace=force,
+    )  # fmt: skip
+    screen(json=False, quiet=quiet).print(str(page), markup=False)
 
 
 def continue_run(

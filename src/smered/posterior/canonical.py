@@ -8,6 +8,7 @@ import pyarrow as pa
 from smered.layout import Floats, Int64s
 from smered.model import Model
 from smered.posterior.estimate import Estimate
+from smered.posterior.evidence import Shown
 
 __all__ = ["canonical_table", "free_name", "true_value_probabilities"]
 
@@ -23,32 +24,19 @@ def true_value_probabilities(
     exact probability for one draw's parameters; its mean over draws is the posterior's. Returns
     entities, levels that their records show, and the probability of each.
     """
-    codes = model.coded[column].codes
-    shown = codes >= 0
-    levels = theta.shape[1]
-    key = entity[shown] * levels + codes[shown]
-    order = np.argsort(key, kind="stable")
-    cells, start = np.unique(key[order], return_index=True)
-    owner, level = cells // levels, cells % levels
-    if not len(cells):
-        return owner, level, np.zeros(0)
+    shown = Shown.of(entity, np.arange(len(entity)), column, model)
+    total = np.zeros(len(shown.owner))
+    if not len(total):
+        return shown.owner, shown.level, total
     if model.coded[column].exact:
-        return owner, level, np.ones(len(cells))
-    rows = model.records.file if model.rate_rows > 1 else np.zeros(len(codes), np.int64)
-    record_row, record_level = rows[shown][order], codes[shown][order]
-    first = np.flatnonzero(np.append(True, owner[1:] != owner[:-1]))  # cells of an entity adjoin
-    entity_of_cell = np.cumsum(np.append(False, owner[1:] != owner[:-1]))
-    total = np.zeros(len(cells))
+        return shown.owner, shown.level, np.ones(len(total))
     for probabilities, rates in zip(theta, beta, strict=True):
-        odds = (1 - rates) / np.maximum(rates, 1e-100)
-        with np.errstate(over="ignore"):  # an endless rho is as certain as any
-            log_rho = np.log1p(odds[record_row] / probabilities[record_level])
-        log_weight = np.log(probabilities[level]) + np.add.reduceat(log_rho, start)
-        top = np.maximum(np.maximum.reduceat(log_weight, first), 0.0)
-        weight = np.exp(log_weight - top[entity_of_cell])
-        unseen = np.maximum(1.0 - np.add.reduceat(probabilities[level], first), 0.0) * np.exp(-top)
-        total += weight / (np.add.reduceat(weight, first) + unseen)[entity_of_cell]
-    return owner, level, total / len(theta)
+        log_weight, unseen = shown.log_weights(probabilities, rates)
+        top = np.maximum(np.maximum.reduceat(log_weight, shown.first), 0.0)
+        weight = np.exp(log_weight - top[shown.number])
+        whole = np.add.reduceat(weight, shown.first) + unseen * np.exp(-top)
+        total += weight / whole[shown.number]
+    return shown.owner, shown.level, total / len(theta)
 
 
 def canonical_table(estimate: Estimate, model: Model, theta: Floats, beta: Floats) -> pa.Table:

@@ -12,7 +12,7 @@ from smered.posterior.sets import MatchingSets
 from smered.store.lifetimes import Lifetimes
 from smered.store.rows import KINDS
 
-__all__ = ["MOST_RHAT", "Diagnostics", "chain_agreement", "diagnose"]
+__all__ = ["MOST_RHAT", "Diagnostics", "chain_agreement", "diagnose", "verdict"]
 
 MOST_RHAT = 1.01
 LEAST_ESS = 100  # per chain
@@ -84,6 +84,18 @@ def diagnose(
             "more in 1% of the doubtful pairs): use more draws"
         )
     return Diagnostics(pa.Table.from_pylist(rows), accepted(moves), disagreement, tuple(warnings))
+
+
+def verdict(row: dict[str, Any], chains: int) -> str:
+    """What one row of the table means, in plain words."""
+    worth = min(row["ess_bulk"], row["ess_tail"])
+    if row["sd"] == 0:
+        return "the same in every draw"
+    if chains > 1 and row["rhat"] > MOST_RHAT:
+        return "the chains differ: a longer burn-in and more draws are needed"
+    if not worth >= LEAST_ESS * chains:
+        return "right place, but few independent draws: more are needed"
+    return "good"
 
 
 def accepted(moves: dict[str, Floats]) -> dict[str, float]:

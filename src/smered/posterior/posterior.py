@@ -23,6 +23,7 @@ from smered.posterior.convergence import Diagnostics, chain_agreement, diagnose
 from smered.posterior.datatree import make_datatree
 from smered.posterior.draw import DrawView, Redrawer, walk_draws
 from smered.posterior.estimate import Estimate, Loss, make_estimate
+from smered.posterior.evidence import set_evidence
 from smered.posterior.sets import MatchingSets, lifetimes_with
 from smered.posterior.traces import (
     Counts,
@@ -251,6 +252,16 @@ class Posterior:
         and "vi" minimise the expected Binder or variation-of-information loss.
         """
         return make_estimate(self.sets, self._total, self.records, loss)
+
+    def evidence(self, *records: Record) -> dict[str, float]:
+        """How each field speaks for these records being one entity, as natural logs of odds.
+
+        log P(values | one entity) - sum over r of log P(values of r | an entity of its own), with
+        theta and beta at their posterior means. Positive speaks for one entity, negative against.
+        """
+        numbers = np.unique([self.number(record) for record in records])
+        (found,) = set_evidence(self, np.zeros(len(numbers), np.int64), numbers, 1)
+        return dict(zip(self.theta, found.tolist(), strict=True))
 
     # -- true values -------------------------------------------------------------------------
 

@@ -1,1 +1,1 @@
-"""Figures of a posterior (needs the extra `figures`)."""
+"""Figures of a posterior (extra `figures`), and the report of a run (extra `report`)."""

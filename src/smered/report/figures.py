@@ -3,6 +3,8 @@
 Every function takes a posterior, and the truth where it is known, and returns a matplotlib Figure.
 """
 
+import io
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,9 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["confusion", "distortion_rates", "entities", "match_probabilities", "overlap"]
-__all__ += ["reliability", "save"]
+__all__ += ["as_svg", "reliability", "save"]
 
 INK, POSTERIOR, TRUTH = "#333333", "#2a6f97", "#c1121f"
+ON_PAPER = "#222222"  # ink on light cells, the same on a dark page
 CHAINS = ("#2a6f97", "#e09f3e", "#6a994e", "#9d4edd", "#577590", "#bc6c25")
 
 
@@ -35,8 +38,16 @@ def blank(columns: int = 1, *, width: float = 6.4, height: float = 3.6) -> "tupl
     axes = figure.subplots(1, columns, squeeze=False)[0]
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
+        axis.spines[:].set_color(INK)
         axis.tick_params(colors=INK, labelsize=9)
+        axis.xaxis.label.set_color(INK)
+        axis.yaxis.label.set_color(INK)
     return figure, axes
+
+
+def legend(axes: "Axes", **settings: Any) -> None:
+    """A legend in the project's style."""
+    axes.legend(frameon=False, fontsize=8, labelcolor=INK, **settings)
 
 
 def mark_truth(axes: "Axes", value: float, *, across: bool = False) -> None:
@@ -59,7 +70,7 @@ def entities(posterior: Posterior, truth: int | None = None) -> "Figure":
     if truth is not None:
         mark_truth(trace, truth, across=True)
         mark_truth(density, truth)
-    trace.legend(frameon=False, fontsize=8, loc="best")
+    legend(trace, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderpad=0)
     for axis in (trace, density):
         axis.ticklabel_format(useOffset=False)
     thousands(trace.yaxis)
@@ -82,8 +93,8 @@ def overlap(posterior: Posterior, truth: Mapping[tuple[str, ...], int] | None = 
     if truth is not None:
         known = [truth.get(pattern, 0) for pattern in patterns]
         axes.plot(known, rows, "D", color=TRUTH, markersize=5, label="truth")
-        axes.legend(frameon=False, fontsize=8)
-    axes.set_yticks(rows, [" & ".join(pattern) for pattern in patterns])
+        legend(axes)
+    axes.set_yticks(rows, [plain(" & ".join(pattern)) for pattern in patterns])
     axes.invert_yaxis()
     axes.set_xlabel("entities in exactly these files (bars: mean, whiskers: 95% interval)")
     thousands(axes.xaxis)
@@ -104,7 +115,7 @@ def distortion_rates(posterior: Posterior) -> "Figure":
     low, middle, high = np.quantile(rates, [0.025, 0.5, 0.975], axis=1)
     axes.hlines(rows, low, high, color=POSTERIOR, linewidth=3, alpha=0.5)
     axes.plot(middle, rows, "o", color=POSTERIOR)
-    axes.set_yticks(rows, names)
+    axes.set_yticks(rows, [plain(name) for name in names])
     axes.invert_yaxis()
     axes.set(xlabel="distorted values, % (median and 95% interval)", xlim=(0, None))
     return figure
@@ -126,16 +137,19 @@ def match_probabilities(posterior: Posterior, min_probability: float = 0.01) -> 
 
 def confusion(found: Confusion) -> "Figure":
     """Records by estimated and true overlap pattern, as shares of each row."""
-    names = [" & ".join(pattern) for pattern in found.patterns]
+    names = [plain(" & ".join(pattern)) for pattern in found.patterns]
     size = 1.8 + 0.62 * len(names)
     figure, (axes,) = blank(width=size + 1.2, height=size)
     share = found.records / np.maximum(found.row_sums, 1)[:, None]
-    axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
+    edges = np.arange(len(names) + 1) - 0.5
+    axes.pcolormesh(edges, edges, share, cmap="Blues", vmin=0, vmax=1)
+    axes.set_aspect("equal")
+    axes.invert_yaxis()
     for row, column in np.ndindex(found.records.shape):
         count = int(found.records[row, column])
         if count:
-            dark = "white" if share[row, column] > 0.6 else INK
-            axes.text(column, row, f"{count:,}", ha="center", va="center", fontsize=7, color=dark)
+            ink = "white" if share[row, column] > 0.6 else ON_PAPER
+            axes.text(column, row, f"{count:,}", ha="center", va="center", fontsize=7, color=ink)
     axes.set_xticks(range(len(names)), names, rotation=45, ha="right")
     axes.set_yticks(range(len(names)), names)
     axes.spines[:].set_visible(False)
@@ -156,7 +170,7 @@ def reliability(found: Reliability) -> "Figure":
     axes.set(xlabel="match probability", ylabel="share that match in truth", xlim=(-0.03, 1.03),
              ylim=(-0.03, 1.03), aspect="equal")  # fmt: skip
     axes.set_title(f"calibration error {found.error:.3f}", fontsize=9, color=INK, loc="left")
-    axes.legend(frameon=False, fontsize=8, loc="upper left")
+    legend(axes, loc="upper left")
     return figure
 
 
@@ -167,6 +181,22 @@ def save(figure: "Figure", path: Path) -> None:
         figure.savefig(path.with_suffix(f".{ending}"), dpi=150)
 
 
+def as_svg(figure: "Figure", name: str) -> str:
+    """A figure as SVG for a page: its text stays text, its ink takes the page's colour.
+
+    `name` keeps the parts of several figures on one page apart.
+    """
+    from matplotlib import rc_context
+
+    sink = io.StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": name, "font.family": "sans-serif"}):
+        figure.savefig(sink, format="svg", transparent=True, metadata={"Date": None})
+    svg = sink.getvalue()
+    svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
+    svg = svg.replace(POSTERIOR, f"var(--accent, {POSTERIOR})")
+    return re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+
+
 def smooth(values: Floats) -> tuple[Floats, Floats]:
     """A Gaussian kernel density estimate with Silverman's bandwidth."""
     spread = min(np.std(values), np.subtract(*np.quantile(values, [0.75, 0.25])) / 1.34)
@@ -175,6 +205,11 @@ def smooth(values: Floats) -> tuple[Floats, Floats]:
     points, counts = np.unique(values, return_counts=True)
     kernel = np.exp(-0.5 * ((grid[:, None] - points) / width) ** 2)
     return grid, kernel @ counts / (len(values) * width * np.sqrt(2 * np.pi))
+
+
+def plain(name: str) -> str:
+    """A name as it is: a dollar sign begins no formula."""
+    return name.replace("$", r"\$")
 
 
 def thousands(axis: Any) -> None:

@@ -1,0 +1,190 @@
+"""The report of a run: one HTML file that needs nothing else."""
+
+import base64
+import hashlib
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+import smered
+from smered.errors import ConfigError
+from smered.evaluate import Evaluation
+from smered.plan import make_plan
+from smered.posterior import Posterior
+from smered.posterior.convergence import verdict
+from smered.posterior.estimate import Estimate
+from smered.report import figures
+from smered.report.cards import collect_cards
+from smered.store.disk import write_text
+from smered.store.folder import RunFolder
+from smered.summary import finite, summarise_run
+
+__all__ = ["make_report", "write_report"]
+
+PAGE = Path(__file__).parent / "page"
+CLUSTER_BYTES = 3_300_000  # of the page's at most 5 MB, for its clusters
+DISTORTED_DRAWS = 10  # of each chain, drawn again to count distorted values by file
+
+
+def write_report(
+    posterior: Posterior,
+    path: Path,
+    *,
+    estimate: Estimate | None = None,
+    evaluation: Evaluation | None = None,
+    title: str = "Record linkage",
+    mask: bool = False,
+) -> Path:
+    """Write the report of a posterior as one HTML file; `mask` leaves all field values out."""
+    chosen = estimate or posterior.estimate()
+    write_text(path, make_report(posterior, chosen, evaluation, title, mask))
+    return path
+
+
+def make_report(
+    posterior: Posterior,
+    estimate: Estimate,
+    evaluation: Evaluation | None,
+    title: str,
+    mask: bool,
+) -> str:
+    """The page as text."""
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    except ImportError:
+        raise ConfigError("a report needs jinja2: pip install 'smered[report]'") from None
+    environment = Environment(
+        loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters |= {"count": "{:,.0f}".format, "mean": "{:,.1f}".format,
+                            "share": "{:.1%}".format, "rate": "{:.4f}".format}  # fmt: skip
+    script, style = (Markup((PAGE / name).read_text()) for name in ("page.js", "page.css"))
+    return environment.get_template("page.html").render(
+        title=title,
+        version=smered.__version__,
+        written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        mask=mask,
+        script=script,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        style=style,
+        summary=summarise_run(posterior, estimate),
+        plan=make_plan(posterior.model, posterior.run.settings),
+        prior=type(posterior.model.prior).__name__,
+        figures=draw_figures(posterior, evaluation),
+        by_file=distorted_by_file(posterior),
+        diagnostics=diagnostic_rows(posterior),
+        evaluation=evaluation and evaluation.to_dict(),
+        provenance=provenance(posterior, mask),
+        data=as_script_data(collect_cards(posterior, estimate, bytes=CLUSTER_BYTES, mask=mask)),
+    )
+
+
+def draw_figures(posterior: Posterior, evaluation: Evaluation | None) -> dict[str, Markup]:
+    """The figures as SVG, by name."""
+    truth = evaluation.true_entities if evaluation and evaluation.entities else None
+    overlap = {row.files: row.truth for row in evaluation.overlap} if evaluation else {}
+    drawn = {
+        "entities": figures.entities(posterior, truth),
+        "probabilities": figures.match_probabilities(posterior),
+    }
+    if len(posterior.records.files) > 1:
+        drawn["overlap"] = figures.overlap(posterior, overlap or None)
+    if not posterior.model.exact.all():
+        drawn["rates"] = figures.distortion_rates(posterior)
+    if evaluation:
+        drawn["confusion"] = figures.confusion(evaluation.confusion)
+        drawn["reliability"] = figures.reliability(evaluation.reliability)
+    return {name: Markup(figures.as_svg(figure, name)) for name, figure in drawn.items()}
+
+
+def distorted_by_file(posterior: Posterior) -> list[dict[str, Any]]:
+    """Share of the values of each file that are distorted, by field: posterior means.
+
+    Nothing where there is a single file, or a file has no value in a field.
+    """
+    files = posterior.records.files
+    if len(files) < 2:
+        return []
+
+    def shares(view: Any) -> Any:
+        z = view.distorted
+        return [
+            [own[own[:, c] >= 0, c].mean() if (own[:, c] >= 0).any() else np.nan
+             for c in range(z.shape[1])]
+            for own in (z[posterior.records.file == f] for f in range(len(files)))
+        ]  # fmt: skip
+
+    means = posterior.evaluate(shares, DISTORTED_DRAWS).mean(axis=(0, 1))
+    return [
+        {"field": part.name, "shares": [None if np.isnan(s) else float(s) for s in means[:, c]]}
+        for c, part in enumerate(posterior.model.coded)
+        if not part.exact
+    ]
+
+
+def diagnostic_rows(posterior: Posterior) -> list[dict[str, Any]]:
+    """The table of diagnostics, each row with what it means."""
+    rows = posterior.diagnostics().table.to_pylist()
+    words = [verdict(row, posterior.chains) for row in rows]
+    return [row | {"verdict": told} for row, told in zip(finite(rows), words, strict=True)]
+
+
+def provenance(posterior: Posterior, mask: bool) -> list[tuple[str, str]]:
+    """Where the numbers come from: versions, settings, inputs."""
+    settings = posterior.run.settings
+    found: dict[str, Any] = {
+        "chains": posterior.chains,
+        "draws of each": posterior.draws,
+        "burn-in": settings.burn_in,
+        "thinning": settings.thin,
+        "seed": settings.seed,
+    }
+    if isinstance(posterior.run, RunFolder):
+        content = posterior.run.content.model_dump()
+        model = content["model"]
+        for name in ("smered", "python", "numpy", "created"):
+            found[name] = content.get(name, "")
+        found |= {
+            "duplicates allowed": model["duplicates"],
+            "distortion rates": model["distortion"],
+        }
+        found |= {"prior": model["prior"], "pairs": model["pairs"]}
+        found["fields"] = [unmarked(field) if mask else field for field in model["fields"]]
+        for file, source in content["provenance"].get("sources", {}).items():
+            found[f"source of {file}"] = source
+        for file, print_ in content.get("inputs", {}).items():
+            found[f"fingerprint of {file}"] = print_
+    return [(name, as_words(value)) for name, value in found.items()]
+
+
+def unmarked(field: dict[str, Any]) -> dict[str, Any]:
+    """A field's description without the values that its prior names."""
+    return field | {"mu": "by value"} if isinstance(field.get("mu"), dict) else field
+
+
+def as_words(value: Any) -> str:
+    """A value of JSON as a person would write it.
+
+    >>> as_words({"type": "Ewens", "concentration": None})
+    'type Ewens, concentration none'
+    """
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {as_words(part)}" for key, part in value.items())
+    if isinstance(value, list | tuple):
+        return "; ".join(as_words(part) for part in value)
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    return str(value)
+
+
+def as_script_data(content: dict[str, Any]) -> Markup:
+    """JSON that can stand inside a script element, whatever texts it holds."""
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)

@@ -1,0 +1,50 @@
+"""Field-by-field evidence against the model written down plainly."""
+
+import math
+
+import numpy as np
+import pytest
+
+from smered.posterior.evidence import field_evidence
+from tests.exact.cases import fixed_parameters, tiny_model
+from tests.exact.reference import log_likelihood
+
+SETS = [(0, 1), (0, 2), (0, 3), (3, 4), (0, 1, 2), (0, 1, 2, 3, 4), (4,), (2, 4)]
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"distortion": "file"}, {"exact": True}], ids=["field", "file", "exact"]
+)
+def test_evidence_adds_up_to_the_ratio_of_likelihoods(settings):
+    model = tiny_model(**settings)
+    theta, beta = fixed_parameters(model)
+    owner = np.repeat(np.arange(len(SETS)), [len(s) for s in SETS])
+    record = np.array([r for s in SETS for r in s])
+    found = field_evidence(owner, record, len(SETS), model, np.concatenate(theta), beta)
+    alone = log_likelihood((0, 1, 2, 3, 4), model, theta, beta)
+    for chosen, evidence in zip(SETS, found, strict=True):
+        labels = tuple(min(chosen) if r in chosen else r for r in range(5))
+        expected = log_likelihood(labels, model, theta, beta) - alone
+        assert evidence.sum() == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_field_speaks_for_itself():
+    model = tiny_model()
+    theta, beta = fixed_parameters(model)
+    pair = np.zeros(2, np.int64)
+    both = field_evidence(pair, np.array([0, 2]), 1, model, np.concatenate(theta), beta)[0]
+    assert (both > 0).all()  # they agree in both fields
+    apart = field_evidence(pair, np.array([1, 3]), 1, model, np.concatenate(theta), beta)[0]
+    assert (apart < 0).all()  # they differ in both
+    missing = field_evidence(pair, np.array([0, 4]), 1, model, np.concatenate(theta), beta)[0]
+    assert missing[0] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_contradiction_is_endless():
+    model = tiny_model(exact=True, blocks=2)
+    theta, beta = fixed_parameters(model)
+    found = field_evidence(
+        np.zeros(2, np.int64), np.array([0, 5]), 1, model, np.concatenate(theta), beta
+    )
+    assert found[0, 2] == -math.inf
+    assert np.isfinite(found[0, :2]).all()
