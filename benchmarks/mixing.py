@@ -22,7 +22,7 @@ from smered.records import Records
 from smered.simulate import simulate, survey
 
 FOLDER = Path(os.environ.get("SMERED_DATA", Path(__file__).parents[2] / "shared" / "data"))
-BURN_IN, DRAWS = 300, 2000
+BURN_IN, DRAWS = 300, 4000
 
 
 def public_model(name, columns, **settings):

@@ -1,18 +1,16 @@
 """How fast the sampler is: proposals per second, time to the posterior, growth with n, memory."""
 
 import os
-import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 import time
+import venv
 from pathlib import Path
 
 import numpy as np
 import psutil
 
-import smered
 from benchmarks.data import blocked_model, survey_model
 from benchmarks.table import Row
 from smered.diagnostics import mcse
@@ -126,7 +124,7 @@ def threads():
     rows = []
     for name, burn_in in (("burn-in", 0), ("tuned", 60)):
         best = {}
-        for t in (1, 2, 1, 2):
+        for t in (1, 2) * 4:
             _, seconds = sweeps(model, None, 60, threads=t, burn_in=burn_in)
             usual = np.sort(seconds)[:30].mean()
             best[t] = min(best.get(t, np.inf), usual)
@@ -136,7 +134,7 @@ def threads():
 
 
 def cold_start():
-    """A small linkage in a fresh process, before and after its kernels were compiled."""
+    """A small linkage in a new installation, before and after its kernels were compiled."""
     code = (
         "import smered, warnings; warnings.simplefilter('ignore');"
         "data = smered.simulate.simulate({('a',): 20, ('a', 'b'): 30}, [9, 8, 7], seed=3);"
@@ -144,15 +142,20 @@ def cold_start():
     )
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        package = Path(folder) / "smered"
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(Path(smered.__file__).parent, package, ignore=ignored)
-        for name, target in (("first ever", "< 20"), ("second", "< 2")):
+        venv.create(folder, with_pip=True)
+        python = Path(folder) / "bin" / "python"
+        project = Path(__file__).parents[1]
+        subprocess.run([python, "-m", "pip", "install", "--quiet", project], check=True)
+        environment = os.environ | {"PYTHONDONTWRITEBYTECODE": ""}
+
+        def timed():
             started = time.perf_counter()
-            environment = os.environ | {"PYTHONPATH": folder}
-            subprocess.run([sys.executable, "-c", code], env=environment, check=True)
-            seconds = time.perf_counter() - started
-            rows.append(Row(f"a small linkage, {name} run of a process", seconds, "s", target))
+            subprocess.run([python, "-c", code], env=environment, cwd=folder, check=True)
+            return time.perf_counter() - started
+
+        rows.append(Row("a small linkage, first ever run of a process", timed(), "s", "< 20"))
+        best = min(timed() for _ in range(3))
+        rows.append(Row("a small linkage, later runs (best of three)", best, "s", "< 2"))
     return rows
 
 

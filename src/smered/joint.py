@@ -86,7 +86,6 @@ def draw_jointly(
     log_size = model.prior.log_size(model.largest_cluster, state.hyperparameters)
     agreed, others = execute.toggles(state, tables, log_size, pairs, field, rates, seed, chain)
     taken = np.flatnonzero(pairs.shown)
-    apart_shown, apart_level = pairs.shown[taken], pairs.level[taken]
     before = int(pairs.together[taken].sum())
     apart = state.entities + before  # entities if all toggles were apart
 
@@ -94,16 +93,20 @@ def draw_jointly(
         return model.prior.log_entities(state.hyperparameters, apart - links, len(state.entity))
 
     log_link = log_prior(1) - log_prior(0) if len(taken) else 0.0
-    log_apart = log_agreed(apart_shown, tables.theta[apart_level], rates)
+    # all hosts that show the same level as often are alike in the field
+    levels = len(tables.theta)
+    alike, kind = np.unique(pairs.shown[taken] * levels + pairs.level[taken], return_inverse=True)
+    host_shown, host_level = alike // levels, alike % levels
+    log_apart = log_agreed(host_shown, tables.theta[host_level], rates)
     # one value more that differs makes beta w + beta^s (1 - beta) of the weight w of s values
     log_rates = np.log(rates)[:, None]
-    ratio = np.logaddexp(log_rates, apart_shown * log_rates + np.log1p(-rates)[:, None] - log_apart)
-    log_odds = ratio + (pairs.log_gain[taken] - ratio[current] + log_link)
+    ratio = np.logaddexp(log_rates, host_shown * log_rates + np.log1p(-rates)[:, None] - log_apart)
+    log_odds = (ratio - ratio[current])[:, kind] + (pairs.log_gain[taken] + log_link)
     shows, level = np.nonzero(agreed)
     log_target = (
         (log_agreed(shows, tables.theta[level], rates) * agreed[shows, level]).sum(axis=1)
         + others
-        + log_apart.sum(axis=1)
+        + log_apart @ np.bincount(kind, minlength=len(alike))
         + (np.maximum(log_odds, 0.0) + np.log(1.0 + np.exp(-np.abs(log_odds)))).sum(axis=1)
         + model.coded[field].a * np.log(rates)  # with the Jacobian of the logarithm
         + (model.coded[field].b - 1.0) * np.log1p(-rates)

@@ -213,7 +213,8 @@ def log_posterior(state: ChainState, model: Model, statistics: Statistics) -> fl
             total += float((part.a - 1) * np.log(beta).sum())
             total += float((part.b - 1) * np.log1p(-beta).sum())
     n = len(state.entity)
-    sizes = np.bincount(state.entity, minlength=1)
     log_size = model.prior.log_size(model.largest_cluster, state.hyperparameters)
-    total += float(log_size[sizes[sizes > 0]].sum())
+    if log_size.any():  # else clusters of all sizes weigh the same
+        sizes = np.bincount(state.entity, minlength=1)
+        total += float(log_size[sizes[sizes > 0]].sum())
     return total + model.prior.log_entities(state.hyperparameters, state.entities, n)

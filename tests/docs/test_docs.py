@@ -104,7 +104,8 @@ def test_python(tmp_path, monkeypatch, capsys):
         execute(code, names)
     assert len(names["linked"]) == len(names["data"].truth)
     assert names["posterior"].draws == 600
-    assert sorted(path.suffix for path in tmp_path.iterdir() if path.is_file()) == [".png"] * 6
+    written = sorted(path.suffix for path in tmp_path.iterdir() if path.is_file())
+    assert written == [".html"] + [".png"] * 6
     found = names["links"](names["estimate"].entity, names["data"].truth)
     assert found.f1 > 0.9
     assert "95% interval" in capsys.readouterr().out
