@@ -8,10 +8,11 @@ from rich.table import Table
 
 import smered
 from smered.posterior import Posterior
+from smered.posterior.convergence import verdict
 from smered.posterior.estimate import Estimate
 from smered.posterior.traces import Summary, summarise
 
-__all__ = ["finite", "print_summary", "summarise_run"]
+__all__ = ["print_summary", "summarise_run"]
 
 
 def numbers(found: Summary) -> dict[str, float]:
@@ -58,7 +59,12 @@ def summarise_run(posterior: Posterior, estimate: Estimate) -> dict[str, Any]:
             "warnings": list(diagnostics.warnings),
             "acceptance": diagnostics.acceptance,
             "pair_disagreement": diagnostics.pair_disagreement,
-            "table": finite(diagnostics.table.to_pylist()),
+            "table": finite(
+                [
+                    row | {"verdict": verdict(row, posterior.chains)}
+                    for row in diagnostics.table.to_pylist()
+                ]
+            ),
         },
     }
 

@@ -38,9 +38,9 @@ def test_tables_figures_and_page(folder):
         "SMERE", "SMERED", "combined", "equal records linked",
     ]  # fmt: skip
     smere = tables["application"][0]
-    assert smere["within_files"] == 0
+    assert smere["within_waves"] == 0
     assert smere["true"] + smere["missing"] == pytest.approx(566, abs=5)
-    assert tables["application"][2]["within_files"] > 0
+    assert tables["application"][2]["within_waves"] > 0
     assert len(tables["sensitivity"]) == 17
     assert sum(row["pairs"] for row in tables["differing"]) == pytest.approx(566, abs=5)
     page = (folder / "study.md").read_text()
@@ -74,9 +74,34 @@ def test_a_study_goes_on_where_it_was(folder, monkeypatch):
     assert len((folder / "study.md").read_text().splitlines()) == len(page.splitlines())
 
 
+def test_an_interrupted_run_is_no_result(folder, monkeypatch):
+    lost = folder / "runs" / "SMERE.json"
+    lost.rename(lost.with_suffix(".kept"))
+    usual = cells.sample
+    monkeypatch.setattr(
+        cells, "sample", lambda model, **settings: usual(model, **settings | {"draws": 8})
+    )
+    done = CliRunner().invoke(app, ["study", "--quick", "--out", str(folder)])
+    assert done.exit_code == 130
+    assert not lost.exists()
+    lost.with_suffix(".kept").rename(lost)
+
+
+def test_a_result_of_other_settings_is_made_anew(folder, monkeypatch):
+    path = folder / "runs" / "SMERE.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | {"cell": content["cell"] | {"draws": 7}}))
+    made = []
+    monkeypatch.setattr(run, "run_cell", lambda cell, _: made.append(cell.name) or content)
+    again(folder)
+    assert made == ["SMERE"]
+
+
 def test_another_study_is_not_mixed_in(folder, tmp_path):
     with pytest.raises(ConfigError, match="holds another study"):
         again(folder, seed=1)
+    with pytest.raises(ConfigError, match="is a file"):
+        again(folder / "study.md")
     (tmp_path / "thesis.doc").write_text("precious")
     with pytest.raises(ConfigError, match="holds no study"):
         again(tmp_path)

@@ -95,7 +95,7 @@ def test_evidence_is_what_the_posterior_says(page, posterior):
     found = data_of(page)
     several = [item for item in found["sets"] if len(item[1]) > 1]
     assert len(several) > 50
-    for _, members, _, bits in several[:40]:
+    for _, members, _, _, bits in several[:40]:
         named = [found["records"][r] for r in members]
         evidence = posterior.evidence(*((found["files"][file], id) for file, id, *_ in named))
         assert bits == pytest.approx([v / 0.6931471805599453 for v in evidence.values()], abs=0.051)
@@ -171,9 +171,12 @@ def test_hostile_names_are_only_text(hostile, tmp_path, mask):
 def test_a_masked_page_has_no_values(hostile, tmp_path):
     masked = write_report(hostile, tmp_path / "masked.html", mask=True)
     assert "secret-" not in masked.read_text()
+    assert "fingerprint" not in masked.read_text()
     assert "secret-" in write_report(hostile, tmp_path / "open.html").read_text()
     found = data_of(masked)
     assert all(len(record) == 2 for record in found["records"])
+    evidence = {bits for item in found["sets"] for bits in item[4]}
+    assert evidence <= {-1, 0, 1}  # odds would tell how common a value is
     assert not any(field["values"] for field in found["fields"])
     with open_page(masked) as (tab, _):
         assert "Field values are left out" in tab.inner_text("header")
@@ -196,10 +199,55 @@ def test_odd_runs_have_reports(tmp_path):
     run = smered.link(table, exact, prior=smered.Ewens(0.01), draws=5, burn_in=5, chains=1)
     text = write_report(run, tmp_path / "page.html").read_text()
     assert "Every field is exact" in text
-    largest = max(item[2] for item in data_of(tmp_path / "page.html")["sets"])
-    assert largest > 0  # records beyond those that fit side by side
+    named = max((item[2] for item in data_of(tmp_path / "page.html")["sets"]), key=len)
+    assert named  # records beyond those that fit side by side
     with open_page(tmp_path / "page.html") as (tab, _):
-        assert "more records" in tab.inner_text("#cards")
+        assert "Also in this set" in tab.inner_text("#cards")
+        tab.fill("#search", data_of(tmp_path / "page.html")["records"][named[0]][1])
+        assert tab.locator(".card").count() == 1
+
+
+def test_contradictions_and_endless_evidence_are_told_in_words(tmp_path):
+    """Two records that can never match, and 200 that agree on rare values."""
+    table = pa.table({"f": ["x"] * 200 + ["y"], "g": ["1"] * 201})
+    run = smered.link(
+        table, [smered.Categorical("f", b=float("inf")), "g"], prior=smered.Ewens(1e-6), draws=5,
+        burn_in=30, chains=1,
+    )  # fmt: skip
+    found = collect_cards(run, run.estimate(), bytes=10**6)
+    assert max(len(item[1]) + len(item[2]) + item[3] for item in found["sets"]) > 100
+    path = write_report(run, tmp_path / "page.html")
+    with open_page(path) as (tab, _):
+        assert "Infinity" not in tab.inner_text("body")
+    assert run.evidence(0, 200)["f"] == float("-inf")
+
+
+def test_partial_truth(data, posterior, tmp_path):
+    truth = [int(t) if i % 3 else None for i, t in enumerate(data.truth)]
+    found = evaluate(posterior, pa.array(truth))
+    text = write_report(posterior, tmp_path / "page.html", evaluation=found).read_text()
+    assert "the dashed line is the truth" not in text
+    assert "among the records whose truth is known" in text
+
+
+def test_many_files_make_no_large_page(tmp_path):
+    """Twelve files, hundreds of overlap patterns: the largest are shown."""
+    files = [f"file {i}" for i in range(12)]
+    overlap = {tuple(f for i, f in enumerate(files) if mask >> i & 1): 1
+               for mask in range(1, 4096, 9)}  # fmt: skip
+    many = simulate(overlap, [40, 12, 31], seed=5)
+    run = smered.link(many.tables, many.fields, id="id", draws=10, burn_in=10, chains=2)
+    path = write_report(run, tmp_path / "page.html", evaluation=evaluate(run, many.truth))
+    assert path.stat().st_size < 5_000_000
+    assert "The 30 largest of" in path.read_text()
+
+
+def test_one_chain_is_not_said_to_agree_with_others(tmp_path):
+    table = pa.table({"f": list("aabbccddee") * 4, "g": list("uvwxyzuvwx") * 4})
+    run = smered.link(table, ["f", "g"], draws=150, burn_in=20, chains=1)
+    text = write_report(run, tmp_path / "page.html").read_text()
+    assert "The chains agree" not in text
+    assert "match\nprobabilities of doubtful pairs differ" not in text
 
 
 def test_the_command(posterior, tmp_path):

@@ -73,7 +73,9 @@ def report(
     run: o.Run,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="The page; default: report.html in the run."),
+        typer.Option(
+            "--out", metavar="FILE", help="The page; default: report.html in the run folder."
+        ),
     ] = None,
     mask: Annotated[
         bool,
@@ -103,7 +105,7 @@ def report(
     from smered.report.write import write_report
 
     outputs = Outputs.of(run, loss, None, None, None)
-    path = out or run / "report.html"
+    path = out or run / ("report-masked.html" if mask else "report.html")
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; name a file")
     if out is not None and path.exists() and not force:

@@ -233,10 +233,15 @@ def study(
     """
     from smered.study.run import run_study
 
-    page = run_study(
-        out, size="quick" if quick else "full", seed=seed, threads=threads or os.cpu_count() or 1,
-        console=screen(json=False, quiet=quiet), quiet=quiet, replace=force,
-    )  # fmt: skip
+    try:
+        page = run_study(
+            out, size="quick" if quick else "full", seed=seed,
+            threads=threads or os.cpu_count() or 1, console=screen(json=False, quiet=quiet),
+            quiet=quiet, replace=force,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        typer.echo("Interrupted; the same command goes on from here", err=True)
+        raise typer.Exit(130) from None
     screen(json=False, quiet=quiet).print(str(page), markup=False)
 
 

@@ -33,10 +33,13 @@ class Diagnostics:
     acceptance: dict[str, float]
     pair_disagreement: float
     warnings: tuple[str, ...]
+    chains: int
 
     @property
     def sentence(self) -> str:
         """The verdict in one sentence."""
+        if not self.warnings and self.chains == 1:
+            return "The chain mixed well; two or more would show whether others agree with it."
         if not self.warnings:
             return "The chains agree and mixed well."
         return "Not to be relied on yet: " + "; ".join(self.warnings) + "."
@@ -61,7 +64,9 @@ def diagnose(
     chains, draws_per_chain = next(iter(scalars.values())).shape
     if draws_per_chain < LEAST_DRAWS:
         few = f"{draws_per_chain} draws per chain are too few to judge: use more draws"
-        return Diagnostics(pa.Table.from_pylist(rows), accepted(moves), disagreement, (few,))
+        return Diagnostics(
+            pa.Table.from_pylist(rows), accepted(moves), disagreement, (few,), chains
+        )
     warnings = []
     moving = [row for row in rows if row["sd"] > 0]
     worst = max(moving, key=lambda row: row["rhat"], default=None)
@@ -83,19 +88,23 @@ def diagnose(
             f"the chains give some pairs different match probabilities (by {disagreement:.2f} or "
             "more in 1% of the doubtful pairs): use more draws"
         )
-    return Diagnostics(pa.Table.from_pylist(rows), accepted(moves), disagreement, tuple(warnings))
+    return Diagnostics(
+        pa.Table.from_pylist(rows), accepted(moves), disagreement, tuple(warnings), chains
+    )
 
 
 def verdict(row: dict[str, Any], chains: int) -> str:
     """What one row of the table means, in plain words."""
-    worth = min(row["ess_bulk"], row["ess_tail"])
     if row["sd"] == 0:
         return "the same in every draw"
+    numbers = (row["rhat"], row["ess_bulk"], row["ess_tail"])
+    if any(number is None or number != number for number in numbers):
+        return "too few draws to judge"
     if chains > 1 and row["rhat"] > MOST_RHAT:
         return "the chains differ: a longer burn-in and more draws are needed"
-    if not worth >= LEAST_ESS * chains:
-        return "right place, but few independent draws: more are needed"
-    return "good"
+    if min(row["ess_bulk"], row["ess_tail"]) < LEAST_ESS * chains:
+        return "few independent draws: more are needed"
+    return "good" if chains > 1 else "good, of one chain"
 
 
 def accepted(moves: dict[str, Floats]) -> dict[str, float]:

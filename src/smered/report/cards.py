@@ -14,12 +14,13 @@ from smered.posterior.evidence import set_evidence
 from smered.posterior.sets import group_starts
 from smered.records import as_text
 
-__all__ = ["collect_cards"]
+__all__ = ["as_script_data", "collect_cards"]
 
 LEAST_PROBABILITY = 0.05  # of a set that is named as an alternative
 ALTERNATIVES = 4  # sets named for each entity besides its own
 LARGEST_SHOWN = 30  # records of a set that are shown side by side
-MOST_EVIDENCE = 999  # bits; a contradiction in a field that is never distorted is endless
+MOST_NAMED = 500  # further records of a set that are named
+LEAST_BYTES = 50  # that an entity takes on a page
 
 
 def collect_cards(
@@ -27,29 +28,31 @@ def collect_cards(
 ) -> dict[str, Any]:
     """As many entities as fit into so many bytes of JSON, the least certain first.
 
-    Returns `fields` (name and the values that occur), `files`, `records` (file, id, value in each
-    field), `sets` (probability, records, how many more records there are, evidence of each field
-    in bits) and `entities` (id, own set, alternative sets); everything names others by position.
-    A masked page has no values: its sets say for each field which of their records agree, and
-    its evidence is rounded to whole bits, since exact odds would tell how common a value is.
+    Returns `fields` (name and the values that occur), `files`, `records` (file, id, and for those
+    shown the value in each field), `sets` (probability, records shown, records named, how many
+    more there are, evidence of each field in bits, none where they contradict each other) and
+    `entities` (id, own set, alternative sets); everything names others by position. A masked page
+    has no values: its sets say for each field which of their records agree, and of the evidence
+    only which way it points, since odds would tell how common a value is.
     """
-    shown = choose_sets(posterior, estimate)
-    evidence = set_evidence(posterior, shown.owner, shown.member, len(shown)) / math.log(2)
-    page = Page(posterior, shown, np.clip(evidence, -MOST_EVIDENCE, MOST_EVIDENCE), mask)
-    alternatives, start = alternatives_of_entities(shown, estimate)
     order = np.lexsort((estimate.sizes == 1, estimate.probability))
-    for entity in order.tolist():
+    likely = order[: max(bytes // LEAST_BYTES, 1)]
+    shown = choose_sets(posterior, estimate, likely)
+    bits = set_evidence(posterior, shown.owner, shown.member, len(shown)) / math.log(2)
+    page = Page(posterior, shown, bits, mask)
+    others, start = alternatives_of_entities(shown, estimate, likely)
+    for number, entity in enumerate(likely.tolist()):
         if page.bytes > bytes:
             break
-        rows = np.unique(alternatives[start[entity] : start[entity + 1]])
+        rows = np.unique(others[start[number] : start[number + 1]])
         best = rows[np.argsort(-shown.probability[rows], kind="stable")][:ALTERNATIVES]
-        page.add(estimate.entity_id[entity], entity, best.tolist())
+        page.add(estimate.entity_id[entity], number, best.tolist())
     return page.content() | {"left_out": len(estimate) - len(page.entities)}
 
 
 @dataclass(frozen=True)
 class ShownSets:
-    """Sets of records that a page may show: the clusters of the estimate, then other sets."""
+    """Sets of records that a page may show: clusters of the estimate, then other sets."""
 
     member: Int64s
     start: Int64s  # (S + 1,)
@@ -68,42 +71,52 @@ class ShownSets:
         return self.member[self.start[row] : self.start[row + 1]].tolist()
 
 
-def choose_sets(posterior: Posterior, estimate: Estimate) -> ShownSets:
-    """The clusters of the estimate, in its order, and after them the other probable sets."""
+def choose_sets(posterior: Posterior, estimate: Estimate, entities: Int64s) -> ShownSets:
+    """The clusters of some entities, in their order, and after them other probable sets."""
     found, total = posterior.sets, posterior.chains * posterior.draws
-    likely = found.draws >= LEAST_PROBABILITY * total
-    others = np.flatnonzero(
-        likely & ~estimated_sets(estimate.entity, found) & (found.sets.size <= LARGEST_SHOWN)
-    )
-    more = found.sets.select(others)
+    place = places(estimate, entities)
+    probable = (found.draws >= LEAST_PROBABILITY * total) & ~estimated_sets(estimate.entity, found)
+    concerned = np.zeros(len(found), np.bool_)
+    concerned[found.sets.owner[place[estimate.entity[found.sets.member]] >= 0]] = True
+    rows = np.flatnonzero(probable & concerned)
+    more = found.sets.select(rows)
+    record = np.flatnonzero(place[estimate.entity] >= 0)
     member, start = group_starts(
-        estimate.entity.astype(np.int32), np.arange(len(estimate.entity)), len(estimate)
+        place[estimate.entity[record]].astype(np.int32), record, len(entities)
     )
     return ShownSets(
         np.concatenate([member, more.member.astype(np.int64)]),
         np.concatenate([start, start[-1] + more.start[1:]]),
-        np.concatenate([estimate.probability, found.draws[others] / total]),
+        np.concatenate([estimate.probability[entities], found.draws[rows] / total]),
     )
 
 
-def alternatives_of_entities(shown: ShownSets, estimate: Estimate) -> tuple[Int64s, Int64s]:
-    """Sets besides the estimate's own that hold a record of each entity, grouped by entity."""
-    own = int(shown.start[len(estimate)])
-    entity = estimate.entity[shown.member[own:]].astype(np.int32)
-    return group_starts(entity, shown.owner[own:], len(estimate))
+def places(estimate: Estimate, entities: Int64s) -> Int64s:
+    """The position of each entity among some, -1 for all others."""
+    place = np.full(len(estimate), -1, np.int64)
+    place[entities] = np.arange(len(entities))
+    return place
+
+
+def alternatives_of_entities(
+    shown: ShownSets, estimate: Estimate, entities: Int64s
+) -> tuple[Int64s, Int64s]:
+    """Sets besides their own that hold a record of some entities, grouped by entity."""
+    own = int(shown.start[len(entities)])
+    place = places(estimate, entities)[estimate.entity[shown.member[own:]]]
+    held = place >= 0
+    return group_starts(place[held].astype(np.int32), shown.owner[own:][held], len(entities))
 
 
 class Page:
     """What a page holds so far; records, values and sets are numbered as they come."""
 
-    def __init__(
-        self, posterior: Posterior, shown: ShownSets, evidence: Floats, mask: bool
-    ) -> None:
+    def __init__(self, posterior: Posterior, shown: ShownSets, bits: Floats, mask: bool) -> None:
         self.files, self.parts = posterior.records.files, posterior.model.coded
         self.file = posterior.records.file
         self.ids = as_text(posterior.records.ids)
-        self.codes = np.stack([part.codes for part in self.parts], axis=1)
-        self.shown, self.evidence, self.mask = shown, evidence, mask
+        self.codes = [part.codes for part in self.parts]
+        self.shown, self.bits, self.mask = shown, bits, mask
         self.bytes = 0
         self.entities: list[list[Any]] = []
         self.sets: dict[int, tuple[int, list[Any]]] = {}  # set: its place, what is said of it
@@ -117,35 +130,45 @@ class Page:
 
     def weighed(self, item: list[Any]) -> list[Any]:
         """The item, its bytes counted."""
-        self.bytes += len(json.dumps(item, ensure_ascii=False).encode())
+        self.bytes += len(as_script_data(item).encode())
         return item
 
     def place_set(self, row: int) -> int:
         """The place of a set on the page, where it is put if it is new."""
         if row not in self.sets:
             members = self.shown.members(row)
-            beside = members[:LARGEST_SHOWN]
-            bits = self.evidence[row].tolist() if len(members) > 1 else []
+            beside, named = members[:LARGEST_SHOWN], members[LARGEST_SHOWN:][:MOST_NAMED]
             item: list[Any] = [
                 round(float(self.shown.probability[row]), 3),
-                [self.place_record(record) for record in beside],
-                len(members) - len(beside),
-                [round(value) if self.mask else round(value, 1) for value in bits],
+                [self.place_record(record, with_values=True) for record in beside],
+                [self.place_record(record) for record in named],
+                len(members) - len(beside) - len(named),
+                self.evidence(row) if len(members) > 1 else [],
             ]
             if self.mask:
-                item.append([agreement(self.codes[beside, c]) for c in range(len(self.parts))])
+                item.append([agreement(codes[beside]) for codes in self.codes])
             self.sets[row] = len(self.sets), self.weighed(item)
         return self.sets[row][0]
 
-    def place_record(self, record: int) -> int:
+    def evidence(self, row: int) -> list[float | None]:
+        """What each field says of a set, in bits or masked; none where it is a contradiction."""
+        found = self.bits[row].tolist()
+        if self.mask:
+            return [float(np.sign(round(bits, 1))) for bits in found]
+        return [round(bits, 1) if math.isfinite(bits) else None for bits in found]
+
+    def place_record(self, record: int, *, with_values: bool = False) -> int:
         """The place of a record on the page, where it is put if it is new."""
         if record not in self.records:
             item = [int(self.file[record]), self.ids[record].as_py()]
-            if not self.mask:
-                codes = self.codes[record].tolist()
-                item += [self.place_level(column, code) for column, code in enumerate(codes)]
             self.records[record] = len(self.records), self.weighed(item)
-        return self.records[record][0]
+        place, item = self.records[record]
+        if with_values and not self.mask and len(item) == 2:
+            item += self.weighed(
+                [self.place_level(column, int(codes[record]))
+                 for column, codes in enumerate(self.codes)]
+            )  # fmt: skip
+        return place
 
     def place_level(self, column: int, code: int) -> int:
         """The place of a value on the page; -1 if it is missing."""
@@ -185,3 +208,15 @@ def agreement(codes: Any) -> str:
         "-" if code < 0 else letters.setdefault(int(code), chr(ord("a") + len(letters)))
         for code in codes
     )
+
+
+def as_script_data(content: Any) -> str:
+    r"""JSON that can stand inside a script element, whatever texts it holds.
+
+    >>> print(as_script_data(["</script>"]))
+    ["\u003c/script\u003e"]
+    """
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text

@@ -24,6 +24,8 @@ __all__ = ["confusion", "distortion_rates", "entities", "match_probabilities", "
 __all__ += ["as_svg", "reliability", "save"]
 
 INK, POSTERIOR, TRUTH = "#333333", "#2a6f97", "#c1121f"
+MOST_PATTERNS = 30  # overlap patterns that are shown, the largest
+LEAST_MATCH = 0.01  # probability of pairs that are counted
 ON_PAPER = "#222222"  # ink on light cells, the same on a dark page
 CHAINS = ("#2a6f97", "#e09f3e", "#6a994e", "#9d4edd", "#577590", "#bc6c25")
 
@@ -79,9 +81,12 @@ def entities(posterior: Posterior, truth: int | None = None) -> "Figure":
 
 
 def overlap(posterior: Posterior, truth: Mapping[tuple[str, ...], int] | None = None) -> "Figure":
-    """Entities by the files that hold them, with 95% intervals."""
+    """Entities by the files that hold them, with 95% intervals; the largest, if they are many."""
     counts = posterior.overlap()
-    patterns = sorted(set(counts.kinds) | set(truth or {}), key=lambda p: (len(p), p))
+    every = set(counts.kinds) | set(truth or {})
+    means_of = dict(zip(counts.kinds, counts.draws.mean(axis=(1, 2)), strict=True))
+    largest = sorted(every, key=lambda p: (-means_of.get(p, 0.0), p))[:MOST_PATTERNS]
+    patterns = sorted(largest, key=lambda p: (len(p), p))
     summaries = [counts[pattern] for pattern in patterns]
     figure, (axes,) = blank(height=1.2 + 0.42 * len(patterns))
     rows = np.arange(len(patterns))
@@ -121,7 +126,7 @@ def distortion_rates(posterior: Posterior) -> "Figure":
     return figure
 
 
-def match_probabilities(posterior: Posterior, min_probability: float = 0.01) -> "Figure":
+def match_probabilities(posterior: Posterior, min_probability: float = LEAST_MATCH) -> "Figure":
     """How many pairs have which match probability: how much is certain and how much is not."""
     values = posterior.pairs(min_probability)["probability"].to_numpy()
     figure, (axes,) = blank()
@@ -192,6 +197,7 @@ def as_svg(figure: "Figure", name: str) -> str:
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": name, "font.family": "sans-serif"}):
         figure.savefig(sink, format="svg", transparent=True, metadata={"Date": None})
     svg = sink.getvalue()
+    svg = re.sub(r'( id="|url\(#|xlink:href="#)', rf"\g<1>{name}-", svg)
     svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
     svg = svg.replace(POSTERIOR, f"var(--accent, {POSTERIOR})")
     return re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)

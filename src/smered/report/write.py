@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,18 +14,18 @@ from smered.errors import ConfigError
 from smered.evaluate import Evaluation
 from smered.plan import make_plan
 from smered.posterior import Posterior
-from smered.posterior.convergence import verdict
 from smered.posterior.estimate import Estimate
 from smered.report import figures
-from smered.report.cards import collect_cards
+from smered.report.cards import as_script_data, collect_cards
 from smered.store.disk import write_text
 from smered.store.folder import RunFolder
-from smered.summary import finite, summarise_run
+from smered.summary import summarise_run
 
 __all__ = ["make_report", "write_report"]
 
 PAGE = Path(__file__).parent / "page"
 CLUSTER_BYTES = 3_300_000  # of the page's at most 5 MB, for its clusters
+MOST_CONFUSED = 20  # overlap patterns of a confusion matrix
 DISTORTED_DRAWS = 10  # of each chain, drawn again to count distorted values by file
 
 
@@ -63,6 +62,7 @@ def make_report(
     )  # fmt: skip
     environment.filters |= {"count": "{:,.0f}".format, "mean": "{:,.1f}".format,
                             "share": "{:.1%}".format, "rate": "{:.4f}".format}  # fmt: skip
+    summary = summarise_run(posterior, estimate)
     script, style = (Markup((PAGE / name).read_text()) for name in ("page.js", "page.css"))
     return environment.get_template("page.html").render(
         title=title,
@@ -72,15 +72,20 @@ def make_report(
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         style=style,
-        summary=summarise_run(posterior, estimate),
+        summary=summary,
+        overlap=largest_patterns(summary["overlap"]),
+        complete=evaluation is not None and evaluation.entities is not None,
+        histogram=histogram(posterior),
+        reliability=reliability_rows(evaluation) if evaluation else [],
         plan=make_plan(posterior.model, posterior.run.settings),
         prior=type(posterior.model.prior).__name__,
         figures=draw_figures(posterior, evaluation),
         by_file=distorted_by_file(posterior),
-        diagnostics=diagnostic_rows(posterior),
         evaluation=evaluation and evaluation.to_dict(),
         provenance=provenance(posterior, mask),
-        data=as_script_data(collect_cards(posterior, estimate, bytes=CLUSTER_BYTES, mask=mask)),
+        data=Markup(
+            as_script_data(collect_cards(posterior, estimate, bytes=CLUSTER_BYTES, mask=mask))
+        ),
     )
 
 
@@ -96,8 +101,9 @@ def draw_figures(posterior: Posterior, evaluation: Evaluation | None) -> dict[st
         drawn["overlap"] = figures.overlap(posterior, overlap or None)
     if not posterior.model.exact.all():
         drawn["rates"] = figures.distortion_rates(posterior)
-    if evaluation:
+    if evaluation and 1 < len(evaluation.confusion.patterns) <= MOST_CONFUSED:
         drawn["confusion"] = figures.confusion(evaluation.confusion)
+    if evaluation:
         drawn["reliability"] = figures.reliability(evaluation.reliability)
     return {name: Markup(figures.as_svg(figure, name)) for name, figure in drawn.items()}
 
@@ -127,11 +133,27 @@ def distorted_by_file(posterior: Posterior) -> list[dict[str, Any]]:
     ]
 
 
-def diagnostic_rows(posterior: Posterior) -> list[dict[str, Any]]:
-    """The table of diagnostics, each row with what it means."""
-    rows = posterior.diagnostics().table.to_pylist()
-    words = [verdict(row, posterior.chains) for row in rows]
-    return [row | {"verdict": told} for row, told in zip(finite(rows), words, strict=True)]
+def largest_patterns(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The overlap patterns with most entities, in the order that they came in."""
+    kept = sorted(rows, key=lambda row: -row["mean"])[: figures.MOST_PATTERNS]
+    return [row for row in rows if row in kept]
+
+
+def histogram(posterior: Posterior) -> list[tuple[float, float, int]]:
+    """Pairs by match probability, in tenths."""
+    values = posterior.pairs(figures.LEAST_MATCH)["probability"].to_numpy()
+    counts, edges = np.histogram(values, np.linspace(0, 1, 11))
+    return list(zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True))
+
+
+def reliability_rows(evaluation: Evaluation) -> list[tuple[Any, ...]]:
+    """Pairs by match probability, and how many of them match."""
+    found = evaluation.to_dict()["reliability"]
+    edges = found["edges"]
+    return list(
+        zip(edges[:-1], edges[1:], found["pairs"], found["predicted"], found["observed"],
+            strict=True)
+    )  # fmt: skip
 
 
 def provenance(posterior: Posterior, mask: bool) -> list[tuple[str, str]]:
@@ -155,11 +177,17 @@ def provenance(posterior: Posterior, mask: bool) -> list[tuple[str, str]]:
         }
         found |= {"prior": model["prior"], "pairs": model["pairs"]}
         found["fields"] = [unmarked(field) if mask else field for field in model["fields"]]
-        for file, source in content["provenance"].get("sources", {}).items():
-            found[f"source of {file}"] = source
-        for file, print_ in content.get("inputs", {}).items():
-            found[f"fingerprint of {file}"] = print_
+        if not mask:  # places tell of accounts, and fingerprints could be compared with guesses
+            found |= titled("source of", content["provenance"].get("sources"))
+            found |= titled("fingerprint of", content.get("inputs"))
     return [(name, as_words(value)) for name, value in found.items()]
+
+
+def titled(title: str, notes: Any) -> dict[str, Any]:
+    """Notes by file, each under a title; nothing if they are of another kind."""
+    return (
+        {f"{title} {file}": note for file, note in notes.items()} if isinstance(notes, dict) else {}
+    )
 
 
 def unmarked(field: dict[str, Any]) -> dict[str, Any]:
@@ -180,11 +208,3 @@ def as_words(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
     return str(value)
-
-
-def as_script_data(content: dict[str, Any]) -> Markup:
-    """JSON that can stand inside a script element, whatever texts it holds."""
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return Markup(text)

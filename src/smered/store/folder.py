@@ -39,7 +39,8 @@ FORMAT = 1
 RUN, LOCK, LOG = "run.json", "lock", "smered.log"
 STATE = pa.schema([pa.field("name", pa.string()), pa.field("data", pa.binary())])
 OUTPUTS = [f"{table}.{kind}" for table in ("linked", "entities", "pairs")
-           for kind in ("csv", "parquet")] + ["summary.json", "report.html", LOG]  # fmt: skip
+           for kind in ("csv", "parquet")]  # fmt: skip
+OUTPUTS += ["summary.json", "report.html", "report-masked.html", LOG]
 TABLES = {"lifetimes": LIFETIMES, "draws": DRAWS, "timings": TIMINGS}
 
 

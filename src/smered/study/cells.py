@@ -16,7 +16,6 @@ from smered.evaluate.metrics import Links, links, pairs_within
 from smered.fields import Categorical
 from smered.layout import Floats, Int64s
 from smered.model import Model
-from smered.posterior import Posterior
 from smered.priors import Ewens, PitmanYor, Prior, UniformLabels, UniformPartitions
 from smered.query import matching_sets
 from smered.records import Records, number_rows
@@ -29,6 +28,7 @@ __all__ = ["DISTORTIONS", "SIZES", "Cell", "Size", "cells", "run_cell"]
 BLOCKS = ("sex", "year")
 DISTORTIONS = (0.0, 0.0025, 0.005, 0.01, 0.02, 0.05)  # the paper's levels
 RECORD = 10_084  # of 1982: the record whose matching sets the paper shows
+STUCK = 999.0  # R-hat of chains that stay in different places
 MOST_DRAWS_KEPT = 500  # of N, evenly spaced, for densities
 
 
@@ -151,6 +151,8 @@ def run_cell(cell: Cell, threads: int) -> dict[str, Any]:
             threads=threads, observe=observe,
         )  # fmt: skip
     seconds = time.perf_counter() - started
+    if (posterior.chains, posterior.draws) != (cell.chains, cell.draws):
+        raise KeyboardInterrupt  # sampling ended early: no result
     estimate = posterior.estimate()
     found = evaluate(posterior, truth, estimate)
     draws = posterior.entities().draws
@@ -166,7 +168,8 @@ def run_cell(cell: Cell, threads: int) -> dict[str, Any]:
         "rhat": known(rhat(draws)),
         "effective": known(ess_bulk(draws)),
         "apart": split_by_blocks(model, truth),
-        "within_files": linked_within_files(posterior, pairs),
+        "within_waves": linked_within_waves(data, pairs, cell.chains * cell.draws),
+        "threads": threads,
     }
     if cell.part == "application":
         result |= {
@@ -180,8 +183,8 @@ def run_cell(cell: Cell, threads: int) -> dict[str, Any]:
 
 
 def known(value: float) -> float | None:
-    """A number, or nothing where there is none: R-hat of draws that do not differ."""
-    return value if np.isfinite(value) else None
+    """A number that JSON holds: nothing where there are too few draws, 999 for infinity."""
+    return None if np.isnan(value) else min(value, STUCK)
 
 
 def split_by_blocks(model: Model, truth: Int64s) -> float:
@@ -192,11 +195,14 @@ def split_by_blocks(model: Model, truth: Int64s) -> float:
     return 1 - pairs_within(together) / pairs_within(truth)
 
 
-def linked_within_files(posterior: Posterior, pairs: tuple[Int64s, Int64s, Int64s]) -> float:
-    """Posterior mean of the pairs of records of one file that are linked: duplicates found."""
+def linked_within_waves(
+    data: Simulation, pairs: tuple[Int64s, Int64s, Int64s], draws: int
+) -> float:
+    """Posterior mean of the pairs of records of one wave that are linked: duplicates found."""
     one, two, together = pairs
-    file = posterior.records.file
-    return float(together[file[one] == file[two]].sum() / (posterior.chains * posterior.draws))
+    sizes = [len(table) for table in data.tables.values()]
+    wave = np.repeat(np.arange(len(sizes)), sizes)
+    return float(together[wave[one] == wave[two]].sum() / draws)
 
 
 def exact_matching(model: Model, truth: Int64s) -> Links:
@@ -211,9 +217,10 @@ def found_by_difference(
     """True pairs by the fields in which their records differ: how many, and the share found."""
     one, two = pairs_of(truth)
     n = len(truth)
-    known, probability = pairs[0] * n + pairs[1], pairs[2] / draws
+    linked = pairs[0] * n + pairs[1]  # in ascending order
     wanted = one * n + two
-    at = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
+    known, probability = np.append(linked, -1), np.append(pairs[2] / draws, 0.0)
+    at = np.searchsorted(linked, wanted)
     match: Floats = np.where(known[at] == wanted, probability[at], 0.0)
     differs = np.stack([part.codes[one] != part.codes[two] for part in model.coded], axis=1)
     kinds, number = np.unique(differs, axis=0, return_inverse=True)

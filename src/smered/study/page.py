@@ -1,15 +1,19 @@
 """The page of a study: its tables and figures in words, written from what its runs found."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from smered.errors import ConfigError
 from smered.study.tables import MODEL, PAPER, SURVEY, Row
 
-__all__ = ["write_page"]
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+__all__ = ["load_template", "write_page"]
 
 Results = Mapping[str, Mapping[str, Any]]
 Tables = Mapping[str, Sequence[Row]]
@@ -37,6 +41,11 @@ def signed(value: float | None) -> str:
     return "" if value is None else f"{100 * value:+.1f}%"
 
 
+def times(value: float) -> str:
+    """A factor."""
+    return f"{value:.1f} times"
+
+
 def level(value: float) -> str:
     """A level of distortion."""
     return f"{100 * value:g}%"
@@ -51,7 +60,7 @@ COLUMNS: dict[str, dict[str, tuple[str, Show]]] = {
     },
     "coverage": {
         "data": ("data", str), "distortion": ("distortion", level),
-        "entities_covered": ("intervals of N that hold it", percent),
+        "entities_held": ("intervals of N that hold it", str),
         "overlaps_covered": ("intervals of overlap counts", percent),
         "relative_error": ("error of N", signed), "fnr": ("FNR", rate), "fpr": ("FPR", rate),
     },
@@ -59,7 +68,7 @@ COLUMNS: dict[str, dict[str, tuple[str, Show]]] = {
         "run": ("run", str), "source": ("from", str), "true": ("true links", count),
         "false": ("false", count), "missing": ("missing", count), "fnr": ("FNR", rate),
         "fpr": ("FPR", rate), "entities": ("people", count), "lower": ("2.5%", count),
-        "upper": ("97.5%", count), "within_files": ("pairs linked within a file", count),
+        "upper": ("97.5%", count), "within_waves": ("pairs linked within a wave", count),
     },
     "differing": {
         "differ_in": ("differ in", str), "pairs": ("true pairs", count),
@@ -102,15 +111,19 @@ def markdown(rows: Sequence[Row], columns: Mapping[str, tuple[str, Show]]) -> st
 
 def write_page(results: Results, tables: Tables, size: str) -> str:
     """The whole page."""
+    return str(load_template().render(size=size, **findings(results, tables)))
+
+
+def load_template() -> "Template":
+    """The page, with gaps for what was found."""
     try:
         from jinja2 import Environment, StrictUndefined
     except ImportError:
         raise ConfigError("the study needs jinja2: pip install 'smered[report]'") from None
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
                               keep_trailing_newline=True)  # fmt: skip
-    environment.filters |= {f.__name__: f for f in (count, rate, percent, signed, level)}
-    template = environment.from_string((Path(__file__).parent / "page.md").read_text())
-    return template.render(size=size, **findings(results, tables))
+    environment.filters |= {f.__name__: f for f in (count, rate, percent, signed, times, level)}
+    return environment.from_string((Path(__file__).parent / "page.md").read_text())
 
 
 def findings(results: Results, tables: Tables) -> dict[str, Any]:
@@ -119,6 +132,7 @@ def findings(results: Results, tables: Tables) -> dict[str, Any]:
     told = {
         "runs": len(results),
         "seconds": sum(result["seconds"] for result in results.values()),
+        "threads": smere["threads"],
         "records": smere["records"],
         "truth": smere["evaluation"]["entities"]["truth"],
         "tables": shown_tables(tables, smere["matching_sets"]),
@@ -149,10 +163,18 @@ def shown_tables(tables: Tables, matching_sets: Mapping[str, Any]) -> dict[str, 
     return {name: markdown(rows[name], shown) for name, shown in (COLUMNS | columns).items()}
 
 
-def covered(tables: Tables, kind: str) -> str:
-    """Shares of intervals of N that hold it, by level."""
+def covered(tables: Tables, kind: str) -> dict[str, Any]:
+    """How many intervals of N hold it, all levels together, and what share that may stand for.
+
+    The bound is the upper end of Wilson's 95% interval.
+    """
     rows = [row for row in tables["coverage"] if row["data"] == kind]
-    return ", ".join(percent(row["entities_covered"]) for row in rows)
+    total = sum(row["replicates"] for row in rows)
+    share = sum(row["entities_covered"] * row["replicates"] for row in rows) / total
+    z2 = 1.96**2 / total
+    spread = math.sqrt(z2 * (share * (1 - share) + z2 / 4))
+    upper = (share + z2 / 2 + spread) / (1 + z2)
+    return {"words": f"{round(share * total)} of {total}", "upper": upper}
 
 
 def simulated(rows: Sequence[Row]) -> dict[str, Any]:
@@ -172,8 +194,10 @@ def simulated(rows: Sequence[Row]) -> dict[str, Any]:
         "straightness": 1 - ratio(float((rest**2).sum()), float(((y - y.mean()) ** 2).sum())),
         "fnr_rise": ratio(most["fnr"], middle["fnr"]),
         "fpr_rise": ratio(most["fpr"], middle["fpr"]),
-        "gain": ratio(most["fpr"] - least["fpr"], middle["fpr"] - least["fpr"]),
-        "low_error": max(abs(by_level[d]["relative_error"]) for d in (0.0025, 0.005, 0.01)),
+        "gain": (most["fpr"] - least["fpr"]) / (middle["fpr"] - least["fpr"])
+        if middle["fpr"] > least["fpr"]
+        else None,
+        "low_error": max(abs(by_level[d]["relative_error"]) for d in (0.0, 0.0025, 0.005, 0.01)),
     }
 
 
@@ -182,11 +206,25 @@ def applied(tables: Tables) -> dict[str, Any]:
     ours = {row["run"]: row for row in tables["application"] if row["source"] == "here"}
     missing = [(row["differ_in"], row["pairs"] * (1 - row["found"])) for row in tables["differing"]]
     moved = sum(lost for fields, lost in missing if "state" in fields or "office" in fields)
+    far = [row for row in tables["differing"] if "," in row["differ_in"]]
     return {
+        "found_far": sum(row["pairs"] * row["found"] for row in far)
+        / max(sum(row["pairs"] for row in far), 1),
+        "off": {run: off(run, tables["overlap"]) for run in ("SMERE", "SMERED")},
         "ours": ours,
         "exact": ours["equal records linked"],
         "movers": moved / max(sum(lost for _, lost in missing), 1e-12),
     }
+
+
+def off(run: str, rows: Sequence[Row]) -> str:
+    """Which counts of a run are too high and which too low, in a sentence."""
+    own = [row for row in rows if row["run"] == run and row["truth"]]
+    high = [row["waves"] for row in own if row["lower"] > row["truth"]]
+    low = [row["waves"] for row in own if row["upper"] < row["truth"]]
+    said = [f"too {word} for {'; '.join(waves)}" for word, waves in (("high", high), ("low", low))
+            if waves]  # fmt: skip
+    return f"{run}'s intervals are {' and '.join(said) or 'all right'}."
 
 
 def changed(rows: Sequence[Row]) -> dict[str, Any]:
@@ -196,6 +234,7 @@ def changed(rows: Sequence[Row]) -> dict[str, Any]:
              "those on the linkage": "prior", "the blocks": "blocks"}  # fmt: skip
     return {
         "base": base,
+        "unblocked": next(row for row in rows if row["setting"] == "blocks: none"),
         "farthest": {
             words: max(
                 (row for row in rows if row["setting"].startswith(kind)),

@@ -11,10 +11,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import smered
 from smered.errors import ConfigError
+from smered.report.figures import blank
 from smered.store.disk import read_json, write_json, write_text
 from smered.study.cells import SIZES, Cell, cells, run_cell
 from smered.study.figures import draw_figures
-from smered.study.page import write_page
+from smered.study.page import load_template, write_page
 from smered.study.tables import make_tables, write_tables
 
 __all__ = ["run_study"]
@@ -36,6 +37,8 @@ def run_study(
 
     `replace` forgets the runs of a study that the folder holds already.
     """
+    blank()  # fail now, not after hours, where a package for figures or the page is missing
+    load_template()
     identity = {"smered": smered.__version__, "size": size, "seed": seed}
     if replace and (folder / STUDY).exists():
         shutil.rmtree(folder / RUNS, ignore_errors=True)
@@ -61,6 +64,8 @@ def run_study(
 
 def claim(folder: Path, identity: dict[str, Any]) -> None:
     """Make the folder this study's, or find that it is already."""
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder} is a file; choose another folder")
     if not folder.exists() or not any(folder.iterdir()):
         write_json(folder / STUDY, identity)
         return
@@ -78,7 +83,9 @@ def result_of(cell: Cell, folder: Path, threads: int) -> dict[str, Any]:
     """What a cell found, now or before."""
     path = folder / RUNS / f"{re.sub(r'[^A-Za-z0-9.]+', '-', cell.name).strip('-')}.json"
     if path.exists():
-        return read_json(path)
+        before = read_json(path)
+        if before["cell"] == json.loads(json.dumps(cell.settings())):
+            return before
     found = json.loads(json.dumps(run_cell(cell, threads)))  # as it will be read again
     write_json(path, found)
     return found

@@ -135,6 +135,7 @@ def coverage_table(results: list[Mapping[str, Any]]) -> list[Row]:
             "replicates": len(group),
             "records": mean(result["records"] for result in group),
             "entities_covered": mean(covers(f["entities"]) for f in found),
+            "entities_held": f"{sum(covers(f['entities']) for f in found)} of {len(found)}",
             "overlaps_covered": mean(overlaps),
             "relative_error": mean(f["entities"]["mean"] / f["entities"]["truth"] - 1
                                    for f in found),
@@ -152,15 +153,15 @@ def application_table(applied: Results) -> list[Row]:
         ours = {key: links[key] for key in ("true", "false", "missing", "fnr", "fpr")}
         ours |= {"entities": people["mean"], "lower": people["lower"], "upper": people["upper"]}
         rows.append({"run": name, "source": "here", **ours,
-                     "within_files": result["within_files"]})  # fmt: skip
+                     "within_waves": result["within_waves"]})  # fmt: skip
         rows.append({"run": name, "source": "paper", **PAPER[name], "lower": None, "upper": None,
-                     "within_files": None})  # fmt: skip
+                     "within_waves": None})  # fmt: skip
     exact = next(iter(applied.values()))["exact_matching"]
     true_links = exact["true"] + exact["missing"]
     rows.append({"run": "equal records linked", "source": "here", **exact,
                  "fnr": exact["missing"] / true_links, "fpr": exact["false"] / true_links,
                  "entities": None, "lower": None, "upper": None,
-                 "within_files": None})  # fmt: skip
+                 "within_waves": None})  # fmt: skip
     return rows
 
 

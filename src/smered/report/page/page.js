@@ -6,6 +6,7 @@ const LONGEST_BAR = 25; // bits
 const cards = document.getElementById("cards");
 const found = document.getElementById("found");
 const more = document.getElementById("more");
+const printed = document.getElementById("printed");
 const search = document.getElementById("search");
 let chosen = data.entities;
 let shown = 0;
@@ -29,7 +30,7 @@ function percent(probability) {
 
 // The value of each record of a set in a field, and whether it differs from the first one shown.
 function valuesOf(set, field) {
-  const [, records, , , agreement] = set;
+  const [, records, , , , agreement] = set;
   const codes = records.map((record, i) =>
     data.masked ? agreement[field].charCodeAt(i) - 97 : data.records[record][2 + field]);
   const first = codes.find((code) => code >= 0);
@@ -40,12 +41,14 @@ function valuesOf(set, field) {
 }
 
 function signed(bits) {
-  if (Math.abs(bits) >= 999) return bits > 0 ? "certain" : "impossible";
-  return `${bits < 0 ? "\u2212" : "+"}${Math.abs(bits)}`;
+  return bits === 0 ? "0" : `${bits < 0 ? "\u2212" : "+"}${Math.abs(bits).toLocaleString("en")}`;
 }
 
-function bitsCell(bits) {
-  const cell = element("td", bits === 0 ? "0" : signed(bits), "number bits");
+// What a field says; null where it contradicts, and only a direction where values are masked.
+function evidenceCell(bits) {
+  if (data.masked) return element("td", bits > 0 ? "for" : bits < 0 ? "against" : "nothing");
+  if (bits === null) return element("td", "never");
+  const cell = element("td", signed(bits), "number bits");
   const bar = element("i", undefined, bits < 0 ? "against" : "for");
   bar.style.width = `${Math.min(Math.abs(bits) / LONGEST_BAR, 1) * 5}rem`;
   cell.append(bar);
@@ -53,12 +56,15 @@ function bitsCell(bits) {
 }
 
 function setTable(set) {
-  const [, records, further, evidence] = set;
+  const [, records, named, further, evidence] = set;
   const box = element("div", undefined, "scroll");
+  box.tabIndex = 0;
+  box.setAttribute("role", "region");
+  box.setAttribute("aria-label", "Records side by side");
   const table = box.appendChild(element("table"));
   const head = table.appendChild(element("thead")).appendChild(element("tr"));
   for (const name of ["field", ...records.map(recordName)]) head.append(column(name));
-  if (evidence.length) head.append(column("evidence, bits"));
+  if (evidence.length) head.append(column(data.masked ? "evidence" : "evidence, bits"));
   const body = table.appendChild(element("tbody"));
   data.fields.forEach((field, f) => {
     const row = body.appendChild(element("tr"));
@@ -67,10 +73,13 @@ function setTable(set) {
     for (const { text, kind } of valuesOf(set, f)) {
       row.append(element("td", kind === "differs" ? `${text} \u2260` : text, kind));
     }
-    if (evidence.length) row.append(bitsCell(evidence[f]));
+    if (evidence.length) row.append(evidenceCell(evidence[f]));
   });
-  if (further) box.append(element("p", `and ${further} more records`, "sum"));
-  if (evidence.length) box.append(element("p", inWords(evidence), "sum"));
+  if (named.length) {
+    const rest = further ? ` and ${further.toLocaleString("en")} more` : "";
+    box.append(element("p", `Also in this set: ${named.map(recordName).join(", ")}${rest}`, "sum"));
+  }
+  if (evidence.length && !data.masked) box.append(element("p", inWords(evidence), "sum"));
   return box;
 }
 
@@ -81,10 +90,10 @@ function column(name) {
 }
 
 function inWords(evidence) {
+  if (evidence.includes(null)) return "They contradict each other in a field that is never distorted.";
   const sum = evidence.reduce((a, b) => a + b, 0);
-  if (sum <= -900) return "They contradict each other in a field that is never distorted.";
-  const times = 2 ** Math.abs(sum);
-  const much = times < 1e6 ? Math.round(times).toLocaleString("en") : `10^${Math.round(Math.log10(times))}`;
+  const zeros = Math.abs(sum) * Math.log10(2);
+  const much = zeros < 6 ? Math.round(10 ** zeros).toLocaleString("en") : `10^${Math.round(zeros)}`;
   const side = sum >= 0 ? "likelier" : "less likely";
   const total = Number(sum.toFixed(1));
   return `In all ${signed(total)} bits: what they show is about ${much} times ${side} from one entity than from separate ones.`;
@@ -93,19 +102,20 @@ function inWords(evidence) {
 function card([name, own, others]) {
   const set = data.sets[own];
   const box = element("article", undefined, "card");
-  const size = set[1].length + set[2];
+  const size = set[1].length + set[2].length + set[3];
   const title = box.appendChild(element("h3", size > 1 ? `${size} records` : "A single record"));
   title.append(element("span", percent(set[0])), element("code", name));
   box.append(setTable(set));
   for (const other of others) {
-    const [probability, records] = data.sets[other];
+    const [probability, records, named] = data.sets[other];
     const details = box.appendChild(element("details"));
-    const names = records.map(recordName).join(" + ");
+    const names = records.map(recordName).join(" + ") + (named.length ? " + \u2026" : "");
     const what = records.length > 1 ? `together: ${names}` : `alone: ${names}`;
     details.append(element("summary", `${percent(probability)} ${what}`));
-    details.addEventListener("toggle", () => {
-      if (details.open && details.children.length === 1) details.append(setTable(data.sets[other]));
-    });
+    details.fill = () => {
+      if (details.children.length === 1) details.append(setTable(data.sets[other]));
+    };
+    details.addEventListener("toggle", details.fill);
   }
   return box;
 }
@@ -136,10 +146,10 @@ let names; // of the records of each entity, in lower case, made when first need
 function find(text) {
   const wanted = text.trim().toLowerCase();
   if (!wanted) return show(data.entities, everything());
-  names ??= data.entities.map(([, own]) => data.sets[own][1].map((record) => {
+  names ??= data.entities.map(([, own]) => [...data.sets[own][1], ...data.sets[own][2]].flatMap((record) => {
     const [file, id] = data.records[record];
     return [id.toLowerCase(), `${data.files[file]}:${id}`.toLowerCase()];
-  }).flat());
+  }));
   const exact = data.entities.filter((_, i) => names[i].includes(wanted));
   const entities = exact.length ? exact : data.entities.filter((_, i) => names[i].some((name) => name.includes(wanted)));
   const what = entities.length === 1 ? "1 entity holds" : `${entities.length.toLocaleString("en")} entities hold`;
@@ -149,4 +159,11 @@ function find(text) {
 search.form.addEventListener("submit", (event) => event.preventDefault());
 search.addEventListener("input", () => find(search.value));
 more.addEventListener("click", showMore);
+window.addEventListener("beforeprint", () => {
+  for (const details of document.querySelectorAll("details")) {
+    details.fill?.();
+    details.open = true;
+  }
+  printed.textContent = `${shown.toLocaleString("en")} of ${chosen.length.toLocaleString("en")} clusters are printed; press \u201cShow more\u201d before printing for others.`;
+});
 show(data.entities, everything());
