@@ -1,6 +1,7 @@
 """What a stored posterior costs: the survey with 4 chains of 1,000 draws."""
 
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ def stored_survey():
         size = sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
         # best of several fresh processes: the first also waits for the disk
         answers = [in_fresh_process(run) for _ in range(TRIES)]
+        reported = report(run)
     rows = [
         Row("survey, 4 x 1,000 draws: sampling, 2 threads", seconds, "s", ""),
         Row("survey, 4 x 1,000 draws: store", size / 1e6, "MB", "< 150"),
@@ -31,7 +33,39 @@ def stored_survey():
     for each in zip(*answers, strict=True):
         name, _, unit, target = each[0]
         rows.append(Row(name, min(float(figure) for _, figure, _, _ in each), unit, target))
-    return rows
+    return rows + reported
+
+
+def report(run):
+    """Write the report of a run with its truth, and open it in Chromium where there is one."""
+    page = run / "report.html"
+    command = [Path(sys.executable).parent / "smered", "report", run, "--truth", "entity"]
+    seconds = []
+    for _ in range(2):
+        started = time.perf_counter()
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+        seconds.append(time.perf_counter() - started)
+    rows = [
+        Row("survey, 4 x 1,000 draws: report", min(seconds), "s", "< 15"),
+        Row("survey: the report's size", page.stat().st_size / 1e6, "MB", "< 5"),
+    ]
+    browser = shutil.which("chromium")
+    if browser is None:
+        return rows
+    from playwright.sync_api import sync_playwright
+
+    opened = []
+    with sync_playwright() as play:
+        program = play.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        for _ in range(TRIES):
+            tab = program.new_page()
+            started = time.perf_counter()
+            tab.goto(page.as_uri())
+            tab.wait_for_selector(".card")
+            opened.append(time.perf_counter() - started)
+            tab.close()
+        program.close()
+    return [*rows, Row("survey: the report opens in Chromium", min(opened), "s", "< 2")]
 
 
 def in_fresh_process(run):

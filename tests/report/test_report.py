@@ -122,9 +122,11 @@ def test_it_works_in_a_browser(page, posterior):
         assert tab.locator(".card").count() == 0
         assert "No record named" in tab.inner_text("#found")
         tab.fill("#search", "")
-        details = tab.locator(".card details").first
+        details = tab.locator(".card details:not([open])").first
+        summary = details.locator("summary").inner_text()
         details.locator("summary").click()
-        assert "evidence" in details.inner_text()
+        opened = tab.locator(".card details[open]", has_text=summary).first
+        assert "field" in opened.inner_text()
         assert len(noticed) == 1
 
 

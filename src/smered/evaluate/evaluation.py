@@ -148,7 +148,7 @@ def evaluate(
     records, chosen = posterior.records, estimate or posterior.estimate()
     mine, right = chosen.entity[known], label[known]
     by_draw = links_by_draw(posterior, label)
-    one, two, together = posterior.sets.pairs()
+    one, two, together = posterior.sets.pairs
     both = (label[one] != UNKNOWN) & (label[two] != UNKNOWN)
     probability = together[both] / (posterior.chains * posterior.draws)
     matches: Bools = label[one[both]] == label[two[both]]

@@ -123,7 +123,7 @@ def chain_agreement(lifetimes: Lifetimes, chains: int, draws: int) -> float:
     keys, shares, owners = [], [], []
     for chain in range(chains):
         own = lifetimes.select(np.flatnonzero(lifetimes.chain == chain))
-        one, two, together = MatchingSets.of(own).pairs(LARGEST_COMPARED)
+        one, two, together = MatchingSets.of(own).pairs_of(LARGEST_COMPARED)
         keys.append(one * n + two)
         shares.append(together / draws)
         owners.append(np.full(len(one), chain))

@@ -84,7 +84,7 @@ def shared_labels(sets: MatchingSets) -> Int64s:
 
 def majority_labels(sets: MatchingSets, draws: int) -> Int64s:
     """Link records that a chain of pairs, each linked in more than half of the draws, connects."""
-    one, two, together = sets.pairs()
+    one, two, together = sets.pairs
     likely = 2 * together > draws
     label = list(range(sets.sets.records))
 

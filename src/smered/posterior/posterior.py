@@ -199,7 +199,7 @@ class Posterior:
 
         Columns record_a, record_b (numbers), file_a, id_a, file_b, id_b, probability.
         """
-        one, two, together = self.sets.pairs()
+        one, two, together = self.sets.pairs
         kept = np.flatnonzero(together / self._total >= min_probability)
         kept = kept[np.argsort(-together[kept], kind="stable")]
         columns: dict[str, object] = {"record_a": one[kept], "record_b": two[kept]}

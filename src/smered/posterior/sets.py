@@ -56,14 +56,16 @@ class MatchingSets:
         chosen = np.bincount(self.most_probable(), minlength=len(self))
         return np.flatnonzero(chosen == self.sets.size)
 
-    def pairs(self, largest: int | None = None) -> tuple[Int64s, Int64s, Int64s]:
-        """All pairs of records that share a set, and the draws in which they do.
+    @cached_property
+    def pairs(self) -> tuple[Int64s, Int64s, Int64s]:
+        """All pairs of records that share a set, in order, and the draws in which they do."""
+        return self.pairs_of(self.sets.records)
 
-        Sets of more than `largest` records, which have very many pairs, can be left out.
-        """
+    def pairs_of(self, largest: int) -> tuple[Int64s, Int64s, Int64s]:
+        """The same, of sets of at most so many records: larger ones have very many pairs."""
         keys, weights = [], []
         n, size = self.sets.records, self.sets.size
-        for s in np.unique(size[(size > 1) & (size <= (largest or n))]):
+        for s in np.unique(size[(size > 1) & (size <= largest)]):
             rows = np.flatnonzero(size == s)
             members = self.sets.member[self.sets.start[rows][:, None] + np.arange(s)].astype(
                 np.int64

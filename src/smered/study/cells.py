@@ -156,7 +156,7 @@ def run_cell(cell: Cell, threads: int) -> dict[str, Any]:
     estimate = posterior.estimate()
     found = evaluate(posterior, truth, estimate)
     draws = posterior.entities().draws
-    pairs = posterior.sets.pairs()
+    pairs = posterior.sets.pairs
     kept = draws.ravel()[:: max(draws.size // MOST_DRAWS_KEPT, 1)]
     first_wave = len(next(iter(data.tables.values())))
     result = {

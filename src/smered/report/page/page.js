@@ -103,10 +103,11 @@ function card([name, own, others]) {
   const set = data.sets[own];
   const box = element("article", undefined, "card");
   const size = set[1].length + set[2].length + set[3];
-  const title = box.appendChild(element("h3", size > 1 ? `${size} records` : "A single record"));
+  const title = box.appendChild(element("h3", size > 1 ? `${size} records` : `${recordName(set[1][0])} alone`));
   title.append(element("span", percent(set[0])), element("code", name));
-  box.append(setTable(set));
-  for (const other of others) {
+  const single = size === 1;
+  if (!(single && data.masked)) box.append(setTable(set));
+  others.forEach((other, place) => {
     const [probability, records, named] = data.sets[other];
     const details = box.appendChild(element("details"));
     const names = records.map(recordName).join(" + ") + (named.length ? " + \u2026" : "");
@@ -116,7 +117,8 @@ function card([name, own, others]) {
       if (details.children.length === 1) details.append(setTable(data.sets[other]));
     };
     details.addEventListener("toggle", details.fill);
-  }
+    details.open = place === 0 && (single || probability > set[0]); // what a reader would look at next
+  });
   return box;
 }
 
