@@ -53,16 +53,19 @@ class Plan:
         return sum(self.files.values())
 
 
-def make_plan(model: Model, settings: Settings) -> Plan:
-    """Look at a model without sampling it."""
+def make_plan(model: Model, settings: Settings, *, look_for_pairs: bool = True) -> Plan:
+    """Look at a model without sampling it.
+
+    Looking for candidate pairs takes longest; without them the time is that of a burn-in.
+    """
     records = model.records
     n, p = len(records), len(model.coded)
-    layout = model.layout(settings.proposals)
+    layout = model.layout(settings.proposals) if look_for_pairs else None
     proposals = settings.proposals or PROPOSALS_PER_RECORD * n
     sizes = model.block_sizes
     at_once = min(settings.chains, settings.threads)
     tuned = float(settings.proposals or proposals)
-    if settings.burn_in and len(layout.candidates) and settings.proposals is None:
+    if settings.burn_in and layout and len(layout.candidates) and settings.proposals is None:
         tuned = TUNED_PROPOSALS_PER_RECORD * n + proposals * layout.uniform_share / COIN_SIDES
     made = settings.burn_in * proposals + settings.draws * settings.thin * tuned
     swept = settings.sweeps * n * SECONDS_PER_RECORD
@@ -85,7 +88,7 @@ def make_plan(model: Model, settings: Settings) -> Plan:
             (block_name(model, int(block)), int(sizes[block]))
             for block in np.argsort(-sizes, kind="stable")[:LARGEST_SHOWN]
         ),
-        candidate_pairs=len(layout.candidates),
+        candidate_pairs=len(layout.candidates) if layout else 0,
         settings=settings,
         proposals=proposals,
         bytes=int(

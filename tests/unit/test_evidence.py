@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from smered.posterior.evidence import field_evidence
+from smered.posterior.evidence import Shown, field_evidence
 from tests.exact.cases import fixed_parameters, tiny_model
 from tests.exact.reference import log_likelihood
+from tests.exact.test_counts import explicit
 
 SETS = [(0, 1), (0, 2), (0, 3), (3, 4), (0, 1, 2), (0, 1, 2, 3, 4), (4,), (2, 4)]
 
@@ -48,3 +49,23 @@ def test_a_contradiction_is_endless():
     )
     assert found[0, 2] == -math.inf
     assert np.isfinite(found[0, :2]).all()
+
+
+@pytest.mark.parametrize("labels", [(0, 0, 0, 0, 0), (0, 0, 0, 3, 3), (0, 1, 2, 3, 4)])
+def test_distortion_given_a_linkage_is_that_of_all_true_values_and_distortions(labels):
+    model = tiny_model()
+    theta, beta = fixed_parameters(model)
+    entity = np.array(labels)
+    for column in range(2):
+        shown = Shown.of(entity, np.arange(5), column, model)
+        found = dict(zip(shown.record.tolist(), shown.distorted(theta[column], beta[:, column]),
+                         strict=True))  # fmt: skip
+        codes = model.coded[column].codes
+        for name in set(labels):
+            members = [r for r in range(5) if labels[r] == name and codes[r] >= 0]
+            if not members:
+                continue
+            every = explicit(codes[members], theta[column], beta[0, column])
+            for place, record in enumerate(members):
+                expected = sum(p for (_, z), p in every.items() if z[place])
+                assert found[record] == pytest.approx(expected, abs=1e-12)

@@ -156,7 +156,7 @@ def evaluate(
     return Evaluation(
         records=len(records),
         known=len(known),
-        posterior=posterior_links(posterior, truth),
+        posterior=mean_links(by_draw),
         rates={name: summarise(values) for name, values in rates_by_draw(by_draw).items()},
         estimate=links(mine, right),
         b_cubed=b_cubed(mine, right),
@@ -185,7 +185,12 @@ def code_truth(truth: ArrayLike | pa.Array, records: int) -> Int64s:
 
 def posterior_links(posterior: Posterior, truth: ArrayLike | pa.Array) -> Links:
     """Posterior means of true, false and missing links (the paper's table)."""
-    true, linked, in_truth = links_by_draw(posterior, code_truth(truth, len(posterior.records)))
+    return mean_links(links_by_draw(posterior, code_truth(truth, len(posterior.records))))
+
+
+def mean_links(counts: tuple[Floats, Floats, int]) -> Links:
+    """Posterior means of links counted draw by draw."""
+    true, linked, in_truth = counts
     mean = float(true.mean())
     return Links(mean, float(linked.mean()) - mean, in_truth - mean)
 

@@ -31,11 +31,7 @@ def true_value_probabilities(
     if model.coded[column].exact:
         return shown.owner, shown.level, np.ones(len(total))
     for probabilities, rates in zip(theta, beta, strict=True):
-        log_weight, unseen = shown.log_weights(probabilities, rates)
-        top = np.maximum(np.maximum.reduceat(log_weight, shown.first), 0.0)
-        weight = np.exp(log_weight - top[shown.number])
-        whole = np.add.reduceat(weight, shown.first) + unseen * np.exp(-top)
-        total += weight / whole[shown.number]
+        total += shown.true(probabilities, rates)
     return shown.owner, shown.level, total / len(theta)
 
 

@@ -25,7 +25,8 @@ class Shown:
 
     owner: Int64s  # (cells,) cluster
     level: Int64s  # (cells,)
-    row: Int32s | Int64s  # (values,) row of distortion rates, values in order of their cell
+    record: Int64s  # (values,) values in order of their cell
+    row: Int32s | Int64s  # (values,) row of distortion rates
     cell: Int64s  # (values,)
     start: Int64s  # (cells,) first value of each cell
     first: Int64s  # (clusters that show a value,) first cell of each
@@ -46,6 +47,7 @@ class Shown:
         return cls(
             owner=cells // levels,
             level=cells % levels,
+            record=record[shown][order],
             row=rows[shown][order],
             cell=cell,
             start=start,
@@ -64,6 +66,21 @@ class Shown:
         log_weight = np.log(theta[self.level]) + np.add.reduceat(log_rho, self.start)
         unseen = np.maximum(1.0 - np.add.reduceat(theta[self.level], self.first), 0.0)
         return log_weight, unseen
+
+    def true(self, theta: Floats, rates: Floats) -> Floats:
+        """Probability of each cell's level being the true value of its cluster (equation 9)."""
+        log_weight, unseen = self.log_weights(theta, rates)
+        top = np.maximum(np.maximum.reduceat(log_weight, self.first), 0.0)
+        weight = np.exp(log_weight - top[self.number])
+        whole = np.add.reduceat(weight, self.first) + unseen * np.exp(-top)
+        return weight / whole[self.number]
+
+    def distorted(self, theta: Floats, rates: Floats) -> Floats:
+        """Probability of each value being distorted (equation 10), true values summed out."""
+        odds = (1 - rates) / np.maximum(rates, LEAST_RATE)
+        with np.errstate(over="ignore"):
+            copied = 1.0 / (1.0 + theta[self.level[self.cell]] / odds[self.row])
+        return 1.0 - self.true(theta, rates)[self.cell] * copied
 
 
 def set_evidence(posterior: "Posterior", owner: Int64s, record: Int64s, sets: int) -> Floats:

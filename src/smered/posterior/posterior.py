@@ -174,6 +174,10 @@ class Posterior:
 
     def overlap(self) -> Counts:
         """Entities by the exact set of files that hold them: the paper's sum over j' of I(...)."""
+        return self._overlap
+
+    @cached_property
+    def _overlap(self) -> Counts:
         return overlap_counts(
             self.lifetimes, self.records.file, self.records.files, self.chains, self.draws
         )

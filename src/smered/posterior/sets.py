@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import pyarrow as pa
 
 from smered.layout import Int32s, Int64s
 from smered.store.lifetimes import Lifetimes
@@ -27,7 +28,7 @@ class MatchingSets:
         if not len(lifetimes):
             return cls(lifetimes, np.zeros(0, np.int64))
         number = number_sets(lifetimes)
-        first = np.unique(number, return_index=True)[1]
+        first = first_of_each(number)
         draws = np.bincount(number, lifetimes.length).astype(np.int64)
         return cls(lifetimes.select(first), draws)
 
@@ -98,8 +99,13 @@ def lifetimes_with(lifetimes: Lifetimes, records: Int64s) -> Lifetimes:
     return lifetimes.select(np.zeros(0, np.int64) if rows is None else rows)
 
 
+def first_of_each(number: Int64s) -> Int64s:
+    """Where each number first stands; numbers count up from 0 in order of appearance."""
+    return np.flatnonzero(np.diff(np.maximum.accumulate(number), prepend=-1))
+
+
 def number_sets(lifetimes: Lifetimes) -> Int64s:
-    """Give lifetimes of the same set the same number (L,).
+    """Give lifetimes of the same set the same number (L,), from 0 in order of appearance.
 
     Sets are found by a 64-bit hash and then compared member by member, so that a collision can
     never join two sets.
@@ -111,11 +117,11 @@ def number_sets(lifetimes: Lifetimes) -> Int64s:
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> np.uint64(32)
     hashed = np.add.reduceat(mixed[lifetimes.member], lifetimes.start[:-1])
-    _, first, number = np.unique(hashed, return_index=True, return_inverse=True)
-    size = lifetimes.size
+    number = pa.array(hashed).dictionary_encode().indices.to_numpy().astype(np.int64)
+    first, size = first_of_each(number), lifetimes.size
     same_size = np.array_equal(size, size[first][number])
     if same_size and np.array_equal(lifetimes.member, lifetimes.select(first[number]).member):
-        return number.astype(np.int64)
+        return number
     return number_sets_slowly(lifetimes)
 
 

@@ -2,10 +2,12 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from smered.layout import Floats, Int64s
 from smered.posterior import Posterior
@@ -44,9 +46,9 @@ def collect_cards(
     for number, entity in enumerate(likely.tolist()):
         if page.bytes > bytes:
             break
-        rows = np.unique(others[start[number] : start[number + 1]])
-        best = rows[np.argsort(-shown.probability[rows], kind="stable")][:ALTERNATIVES]
-        page.add(estimate.entity_id[entity], number, best.tolist())
+        rows = set(others[start[number] : start[number + 1]].tolist())
+        best = sorted(rows, key=lambda row: (-shown.probability[row], row))[:ALTERNATIVES]
+        page.add(estimate.entity_id[entity], number, best)
     return page.content() | {"left_out": len(estimate) - len(page.entities)}
 
 
@@ -113,9 +115,12 @@ class Page:
 
     def __init__(self, posterior: Posterior, shown: ShownSets, bits: Floats, mask: bool) -> None:
         self.files, self.parts = posterior.records.files, posterior.model.coded
-        self.file = posterior.records.file
-        self.ids = as_text(posterior.records.ids)
-        self.codes = [part.codes for part in self.parts]
+        members = np.unique(shown.member)
+        names = as_text(posterior.records.ids.take(pa.array(members))).to_pylist()
+        files = posterior.records.file[members].tolist()
+        codes = np.stack([part.codes[members] for part in self.parts], axis=1)
+        self.names = dict(zip(members.tolist(), zip(files, names, strict=True), strict=True))
+        self.codes = dict(zip(members.tolist(), codes.tolist(), strict=True))
         self.shown, self.bits, self.mask = shown, bits, mask
         self.bytes = 0
         self.entities: list[list[Any]] = []
@@ -125,13 +130,9 @@ class Page:
 
     def add(self, name: str, own: int, others: list[int]) -> None:
         """Add an entity with everything that it names."""
-        entity = [name, self.place_set(own), [self.place_set(row) for row in others]]
-        self.entities.append(self.weighed(entity))
-
-    def weighed(self, item: list[Any]) -> list[Any]:
-        """The item, its bytes counted."""
-        self.bytes += len(as_script_data(item).encode())
-        return item
+        entity: list[Any] = [name, self.place_set(own), [self.place_set(r) for r in others]]
+        self.entities.append(entity)
+        self.bytes += len(name) + 8 + written(entity[1:2]) + written(entity[2])
 
     def place_set(self, row: int) -> int:
         """The place of a set on the page, where it is put if it is new."""
@@ -146,8 +147,11 @@ class Page:
                 self.evidence(row) if len(members) > 1 else [],
             ]
             if self.mask:
-                item.append([agreement(codes[beside]) for codes in self.codes])
-            self.sets[row] = len(self.sets), self.weighed(item)
+                values = zip(*(self.codes[record] for record in beside), strict=True)
+                item.append([agreement(codes) for codes in values])
+            self.sets[row] = len(self.sets), item
+            self.bytes += 12 + written(item[1]) + written(item[2]) + written(item[4])
+            self.bytes += sum(len(letters) + 3 for letters in (item[5] if self.mask else ()))
         return self.sets[row][0]
 
     def evidence(self, row: int) -> list[float | None]:
@@ -160,14 +164,15 @@ class Page:
     def place_record(self, record: int, *, with_values: bool = False) -> int:
         """The place of a record on the page, where it is put if it is new."""
         if record not in self.records:
-            item = [int(self.file[record]), self.ids[record].as_py()]
-            self.records[record] = len(self.records), self.weighed(item)
+            file, name = self.names[record]
+            self.records[record] = len(self.records), [file, name]
+            self.bytes += 8 + text_bytes(name)
         place, item = self.records[record]
         if with_values and not self.mask and len(item) == 2:
-            item += self.weighed(
-                [self.place_level(column, int(codes[record]))
-                 for column, codes in enumerate(self.codes)]
-            )  # fmt: skip
+            item += [
+                self.place_level(column, code) for column, code in enumerate(self.codes[record])
+            ]
+            self.bytes += written(item[2:])
         return place
 
     def place_level(self, column: int, code: int) -> int:
@@ -175,7 +180,7 @@ class Page:
         known = self.levels[column]
         if code >= 0 and code not in known:
             known[code] = len(known)
-            self.weighed([self.value(column, code)])
+            self.bytes += text_bytes(self.value(column, code))
         return known.get(code, -1)
 
     def value(self, column: int, code: int) -> str:
@@ -197,7 +202,18 @@ class Page:
         }
 
 
-def agreement(codes: Any) -> str:
+def written(numbers: list[Any]) -> int:
+    """Bytes of a list of numbers in JSON, about."""
+    return 2 + sum(len(str(number)) + 1 for number in numbers)
+
+
+def text_bytes(text: str) -> int:
+    """Bytes of a text in JSON."""
+    plain = text.isascii() and text.isalnum()
+    return 3 + len(text) if plain else 1 + len(as_script_data(text).encode())
+
+
+def agreement(codes: Sequence[int]) -> str:
     """Which records agree, as letters in order of appearance; a dash where a value is missing.
 
     >>> agreement([7, 7, -1, 3])

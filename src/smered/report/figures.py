@@ -126,9 +126,15 @@ def distortion_rates(posterior: Posterior) -> "Figure":
     return figure
 
 
+def pair_probabilities(posterior: Posterior, least: float = LEAST_MATCH) -> Floats:
+    """Match probabilities of all pairs that have at least this one."""
+    probability = posterior.sets.pairs[2] / (posterior.chains * posterior.draws)
+    return probability[probability >= least]
+
+
 def match_probabilities(posterior: Posterior, min_probability: float = LEAST_MATCH) -> "Figure":
     """How many pairs have which match probability: how much is certain and how much is not."""
-    values = posterior.pairs(min_probability)["probability"].to_numpy()
+    values = pair_probabilities(posterior, min_probability)
     figure, (axes,) = blank()
     axes.hist(values, bins=np.linspace(0, 1, 41), color=POSTERIOR, alpha=0.75)
     axes.set(xlabel="match probability", ylabel="pairs (log scale)", yscale="log", xlim=(0, 1))

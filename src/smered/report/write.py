@@ -15,6 +15,7 @@ from smered.evaluate import Evaluation
 from smered.plan import make_plan
 from smered.posterior import Posterior
 from smered.posterior.estimate import Estimate
+from smered.posterior.evidence import Shown
 from smered.report import figures
 from smered.report.cards import as_script_data, collect_cards
 from smered.store.disk import write_text
@@ -24,9 +25,9 @@ from smered.summary import summarise_run
 __all__ = ["make_report", "write_report"]
 
 PAGE = Path(__file__).parent / "page"
-CLUSTER_BYTES = 3_300_000  # of the page's at most 5 MB, for its clusters
+CLUSTER_BYTES = 4_200_000  # of the page's at most 5 MB, for its clusters
 MOST_CONFUSED = 20  # overlap patterns of a confusion matrix
-DISTORTED_DRAWS = 10  # of each chain, drawn again to count distorted values by file
+DISTORTED_DRAWS = 2  # of each chain, in which distorted values are counted by file
 
 
 def write_report(
@@ -77,7 +78,7 @@ def make_report(
         complete=evaluation is not None and evaluation.entities is not None,
         histogram=histogram(posterior),
         reliability=reliability_rows(evaluation) if evaluation else [],
-        plan=make_plan(posterior.model, posterior.run.settings),
+        plan=make_plan(posterior.model, posterior.run.settings, look_for_pairs=False),
         prior=type(posterior.model.prior).__name__,
         figures=draw_figures(posterior, evaluation),
         by_file=distorted_by_file(posterior),
@@ -111,24 +112,35 @@ def draw_figures(posterior: Posterior, evaluation: Evaluation | None) -> dict[st
 def distorted_by_file(posterior: Posterior) -> list[dict[str, Any]]:
     """Share of the values of each file that are distorted, by field: posterior means.
 
-    Nothing where there is a single file, or a file has no value in a field.
+    Given a draw's linkage and parameters the share is known (equation 10); a few draws of each
+    chain are averaged. Nothing where there is a single file, or a file has no value in a field.
     """
-    files = posterior.records.files
-    if len(files) < 2:
+    records, model = posterior.records, posterior.model
+    files = len(records.files)
+    if files < 2:
         return []
-
-    def shares(view: Any) -> Any:
-        z = view.distorted
-        return [
-            [own[own[:, c] >= 0, c].mean() if (own[:, c] >= 0).any() else np.nan
-             for c in range(z.shape[1])]
-            for own in (z[posterior.records.file == f] for f in range(len(files)))
-        ]  # fmt: skip
-
-    means = posterior.evaluate(shares, DISTORTED_DRAWS).mean(axis=(0, 1))
+    spaced = np.linspace(0, posterior.draws - 1, DISTORTED_DRAWS).round().astype(int)
+    draws = [(chain, int(draw)) for chain in range(posterior.chains) for draw in spaced]
+    total = np.zeros((len(model.coded), files))
+    for chain, draw in draws:
+        entity = posterior.linkage(chain, draw)
+        for column, part in enumerate(model.coded):
+            shown = Shown.of(entity, np.arange(len(records)), column, model)
+            if part.exact or not len(shown.owner):
+                continue
+            theta, rates = posterior.theta[part.name], posterior.beta[chain, draw, :, column]
+            probability = shown.distorted(theta[chain, draw], rates)
+            total[column] += np.bincount(records.file[shown.record], probability, files)
+    present = [np.bincount(records.file[part.codes >= 0], minlength=files) for part in model.coded]
     return [
-        {"field": part.name, "shares": [None if np.isnan(s) else float(s) for s in means[:, c]]}
-        for c, part in enumerate(posterior.model.coded)
+        {
+            "field": part.name,
+            "shares": [
+                float(share / (count * len(draws))) if count else None
+                for share, count in zip(total[column], present[column], strict=True)
+            ],
+        }
+        for column, part in enumerate(model.coded)
         if not part.exact
     ]
 
@@ -141,8 +153,7 @@ def largest_patterns(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def histogram(posterior: Posterior) -> list[tuple[float, float, int]]:
     """Pairs by match probability, in tenths."""
-    values = posterior.pairs(figures.LEAST_MATCH)["probability"].to_numpy()
-    counts, edges = np.histogram(values, np.linspace(0, 1, 11))
+    counts, edges = np.histogram(figures.pair_probabilities(posterior), np.linspace(0, 1, 11))
     return list(zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True))
 
 
