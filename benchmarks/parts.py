@@ -47,7 +47,7 @@ def parts():
         rng = generator(0, 0, state.sweep)
         clock("theta and beta", draw_parameters, state, model, rng)
         field, pairs = doubtful[sweep % len(doubtful)]
-        clock("a rate with its links", draw_jointly,
+        clock("a rate with its links (every second sweep)", draw_jointly,
               state, model, field, pairs, execute, 0, 0, rng)  # fmt: skip
         prior = clock("owners of labels", condition_prior, state, model, rng)
         tables = clock("tables", tabulate, state.theta, state.beta, model)

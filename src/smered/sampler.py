@@ -35,6 +35,7 @@ __all__ = ["TUNED_PROPOSALS_PER_RECORD", "Settings", "Step", "run_chain"]
 
 TUNED_PROPOSALS_PER_RECORD = 0.7  # informed ones; see docs/decisions/0005
 TUNINGS = 8  # states that candidates are graded by
+SWEEPS_PER_JOINT_DRAW = 2  # of a rate with its links; see docs/decisions/0006
 
 
 @dataclass(frozen=True)
@@ -118,8 +119,9 @@ def run_chain(
         state.sweep += 1
         rng = generator(settings.seed, chain, state.sweep)
         draw_parameters(state, model, rng)
-        if doubtful:
-            field, pairs = list(doubtful.items())[state.sweep % len(doubtful)]
+        turn, rest = divmod(state.sweep, SWEEPS_PER_JOINT_DRAW)
+        if doubtful and not rest:
+            field, pairs = list(doubtful.items())[turn % len(doubtful)]
             draw_jointly(state, model, field, pairs, execute, settings.seed, chain, rng)
         tables = tabulate(state.theta, state.beta, model)
         if isinstance(model.pairs, RotatingBlocks):

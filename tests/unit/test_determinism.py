@@ -71,15 +71,25 @@ def test_threads_and_pauses_change_nothing_after_a_burn_in(pairs):
         assert run(model, Serial(model, layout), state, TUNED) == expected[pause:]
 
 
-@pytest.mark.parametrize("chunks", [1, 3, 100])
-def test_chunk_sizes_give_the_same_bytes(chunks, monkeypatch):
+@pytest.mark.parametrize("rounds", [1, 3, 20])
+def test_chunk_sizes_give_the_same_bytes(rounds, monkeypatch):
     model = make_model()
     layout = model.layout()
     expected = run(model, Serial(model, layout))
-    monkeypatch.setattr(threads_module, "CHUNKS_PER_THREAD", chunks)
+    monkeypatch.setattr(threads_module, "ROUNDS", rounds)
     execute = Threads(model, layout, 2)
     assert run(model, execute) == expected
     execute.close()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_chunks_cover_every_block_once_and_end_small(threads):
+    layout = make_model().layout()
+    chunks = threads_module.shrinking_chunks(layout, threads)
+    assert [b for first, last in chunks for b in range(first, last)] == list(
+        range(len(layout.proposals))
+    )
+    assert chunks[0][1] - chunks[0][0] >= chunks[-1][1] - chunks[-1][0]
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: type(prior).__name__)

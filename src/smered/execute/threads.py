@@ -13,7 +13,7 @@ from smered.model import Model
 
 __all__ = ["Threads"]
 
-CHUNKS_PER_THREAD = 8  # enough to even out blocks of different cost
+ROUNDS = 4  # in each, half of what is left is shared out, so that the last chunks are small
 
 
 class Threads(Serial):
@@ -22,13 +22,13 @@ class Threads(Serial):
     def __init__(self, model: Model, layout: Layout, threads: int) -> None:
         super().__init__(model, layout, workers=threads)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="smered")
-        self._number = threads * CHUNKS_PER_THREAD
-        self._chunks = equal_chunks(layout, self._number)
+        self._threads = threads
+        self._chunks = shrinking_chunks(layout, threads)
 
     def use(self, layout: Layout) -> None:
         """Go on with another layout of the same records."""
         super().use(layout)
-        self._chunks = equal_chunks(layout, self._number)
+        self._chunks = shrinking_chunks(layout, self._threads)
 
     def close(self) -> None:
         """End the threads."""
@@ -49,9 +49,14 @@ class Threads(Serial):
             pass  # re-raises what a thread raised
 
 
-def equal_chunks(layout: Layout, chunks: int) -> list[tuple[int, int]]:
-    """Cut the blocks into runs of about equal cost: proposals plus records."""
+def shrinking_chunks(layout: Layout, threads: int) -> list[tuple[int, int]]:
+    """Cut the blocks into runs, large ones first: threads then end at about the same time.
+
+    Cost is counted in proposals and records.
+    """
+    shares = [0.5**r for r in range(1, ROUNDS + 1)] + [0.5**ROUNDS]
+    done = np.cumsum(np.repeat(np.array(shares) / threads, threads))
     cost = np.cumsum(layout.proposals + np.diff(layout.block_start))
-    cuts = np.searchsorted(cost, cost[-1] * np.arange(1, chunks) / chunks, side="right")
+    cuts = np.searchsorted(cost, cost[-1] * done[:-1], side="right")
     edges = np.unique(np.concatenate(([0], cuts, [len(cost)])))
     return [(int(a), int(b)) for a, b in itertools.pairwise(edges)]
