@@ -23,6 +23,7 @@ Distortion = Literal["field", "file"]
 
 # Redrawing y, z and the parameters costs about as much as this many proposals per record.
 PROPOSALS_PER_RECORD = 4
+LEAST_PROPOSALS = 8000  # what a sweep of few records does besides costs about as much
 LARGEST_STREAM = 2**31 - 1  # half the numbers that one stream of the generator holds
 
 
@@ -131,7 +132,7 @@ class Model:
         return int(self.block_sizes.max())
 
     def layout(self, proposals: int | None = None) -> Layout:
-        """Lay the records out for the kernels, with `proposals` per sweep (default: 4 n)."""
+        """Lay the records out for the kernels, with `proposals` per sweep (default: usual ones)."""
         n, files = len(self.records), len(self.records.files)
         file, block = self.records.file[self.order], self.records.block[self.order]
         cell_key = block * files + file
@@ -167,7 +168,7 @@ class Model:
             proposals=np.empty(0),
             uniform_share=0,
         )
-        per_sweep = PROPOSALS_PER_RECORD * n if proposals is None else proposals
+        per_sweep = usual_proposals(n, PROPOSALS_PER_RECORD) if proposals is None else proposals
         grade = even_grades(tables.candidate_start) if tables.grade is None else tables.grade
         uniform = tables.uniform_share * per_sweep
         layout = with_grades(layout, grade, per_sweep - uniform, uniform)
@@ -182,6 +183,11 @@ class Model:
         fixed = {name: value for name, value in vars(self).items() if name not in vars(other)}
         vars(other).update(fixed)  # what was computed from the records already
         return other
+
+
+def usual_proposals(records: int, per_record: float) -> float:
+    """Proposals of a sweep: in proportion to the records, and never too few."""
+    return max(per_record * records, LEAST_PROPOSALS)
 
 
 def as_fields(fields: Sequence[str | Field]) -> list[Field]:

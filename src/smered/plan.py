@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from smered.layout import COIN_SIDES
-from smered.model import PROPOSALS_PER_RECORD, Model, as_fields
+from smered.model import PROPOSALS_PER_RECORD, Model, as_fields, usual_proposals
 from smered.sampler import TUNED_PROPOSALS_PER_RECORD, Settings
 
 __all__ = ["FieldPlan", "Plan", "make_plan", "print_plan"]
@@ -61,12 +61,13 @@ def make_plan(model: Model, settings: Settings, *, look_for_pairs: bool = True) 
     records = model.records
     n, p = len(records), len(model.coded)
     layout = model.layout(settings.proposals) if look_for_pairs else None
-    proposals = settings.proposals or PROPOSALS_PER_RECORD * n
+    proposals = settings.proposals or int(usual_proposals(n, PROPOSALS_PER_RECORD))
     sizes = model.block_sizes
     at_once = min(settings.chains, settings.threads)
     tuned = float(settings.proposals or proposals)
     if settings.burn_in and layout and len(layout.candidates) and settings.proposals is None:
-        tuned = TUNED_PROPOSALS_PER_RECORD * n + proposals * layout.uniform_share / COIN_SIDES
+        informed = usual_proposals(n, TUNED_PROPOSALS_PER_RECORD)
+        tuned = informed + proposals * layout.uniform_share / COIN_SIDES
     made = settings.burn_in * proposals + settings.draws * settings.thin * tuned
     swept = settings.sweeps * n * SECONDS_PER_RECORD
     work = settings.chains * (made * SECONDS_PER_PROPOSAL + swept)

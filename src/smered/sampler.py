@@ -15,7 +15,7 @@ from smered.errors import ConfigError, RunError
 from smered.execute.serial import Serial
 from smered.joint import draw_jointly, find_doubtful
 from smered.layout import COIN_SIDES, BlockPrior, Int64s, Layout, Parameters, Statistics, Toggles
-from smered.model import Model
+from smered.model import Model, usual_proposals
 from smered.pairs import RotatingBlocks
 from smered.rotating import rotating_sweep
 from smered.state import (
@@ -43,8 +43,8 @@ class Settings:
     """How long and how to sample. The answer depends on `threads` in no way.
 
     `draws` are kept per chain, one every `thin` sweeps, after `burn_in` sweeps. A sweep makes
-    `proposals` proposals (default: four per record during the burn-in, about one after
-    it, where they are worth most).
+    `proposals` proposals (default: four per record during the burn-in, about one after it,
+    where they are worth most, and in all cases some thousands).
     """
 
     draws: int = 500
@@ -160,7 +160,7 @@ def tuned(model: Model, settings: Settings, layout: Layout, state: ChainState) -
     """
     if len(state.grade) != len(layout.candidates):
         raise RunError("the checkpoint is damaged: it grades other candidates than there are")
-    informed = TUNED_PROPOSALS_PER_RECORD * len(state.entity)
+    informed = usual_proposals(len(state.entity), TUNED_PROPOSALS_PER_RECORD)
     uniform = float(layout.proposals.sum()) * layout.uniform_share / COIN_SIDES
     if settings.proposals is not None:
         informed = settings.proposals - uniform

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import smered
+from smered import model as model_module
 from smered.execute import make_executor
 from smered.kernels import partners
 from smered.layout import TOP_GRADE
@@ -92,7 +93,8 @@ def test_records_are_chosen_by_the_weights_of_their_candidates():
     assert distance < 0.12
 
 
-def test_a_chain_is_tuned_in_its_burn_in_and_never_after():
+def test_a_chain_is_tuned_in_its_burn_in_and_never_after(monkeypatch):
+    monkeypatch.setattr(model_module, "LEAST_PROPOSALS", 1)
     model = small_model()
     assert tuning_sweeps(Settings(burn_in=3)) == [3]
     assert tuning_sweeps(Settings(burn_in=200)) == [116, 128, 140, 152, 164, 176, 188, 200]
