@@ -48,7 +48,7 @@ class Size:
 
 SIZES = {
     "quick": Size(0.1, 0.02, 1, 2, 60, 100, 100, 200),
-    "full": Size(1.0, 0.1, 3, 10, 150, 300, 300, 1000),
+    "full": Size(1.0, 0.1, 3, 10, 150, 300, 300, 700),
 }
 
 
@@ -61,7 +61,8 @@ class Cell:
     burn_in: int
     draws: int
     chains: int = 2
-    seed: int = 0
+    seed: int = 0  # of the data
+    sampling_seed: int = 0
     share: float = 1.0
     distortion: float | None = None
     independent: bool = False
@@ -97,7 +98,7 @@ def cells(size: Size, seed: int) -> Iterator[Cell]:
                  chains=4, seed=seed, share=size.share)  # fmt: skip
     yield smere
     yield replace(smere, name="SMERED", duplicates=True)
-    yield replace(smere, name="combined", duplicates=True, combined=True)
+    yield replace(smere, name="combined", duplicates=True, combined=True, sampling_seed=1)
     yield from sensitivity(replace(usual, part="sensitivity"))
 
 
@@ -147,7 +148,8 @@ def run_cell(cell: Cell, threads: int) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the page tells R-hat of every run
         posterior = sample(
-            model, burn_in=cell.burn_in, draws=cell.draws, chains=cell.chains, seed=cell.seed,
+            model, burn_in=cell.burn_in, draws=cell.draws, chains=cell.chains,
+            seed=cell.seed + cell.sampling_seed,
             threads=threads, observe=observe,
         )  # fmt: skip
     seconds = time.perf_counter() - started

@@ -18,6 +18,7 @@ __all__ = ["load_template", "write_page"]
 Results = Mapping[str, Mapping[str, Any]]
 Tables = Mapping[str, Sequence[Row]]
 Show = Callable[[Any], str]
+UNSETTLED = 1.1  # R-hat above which a run has not converged
 MOST_DIFFERENCES = 10  # kinds of differing pairs that are shown
 
 
@@ -133,6 +134,7 @@ def findings(results: Results, tables: Tables) -> dict[str, Any]:
         "runs": len(results),
         "seconds": sum(result["seconds"] for result in results.values()),
         "threads": smere["threads"],
+        "smered_rhat": results["SMERED"]["rhat"],
         "records": smere["records"],
         "truth": smere["evaluation"]["entities"]["truth"],
         "tables": shown_tables(tables, smere["matching_sets"]),
@@ -234,6 +236,7 @@ def changed(rows: Sequence[Row]) -> dict[str, Any]:
              "those on the linkage": "prior", "the blocks": "blocks"}  # fmt: skip
     return {
         "base": base,
+        "unsettled": [row["setting"] for row in rows if (row["rhat"] or 0) > UNSETTLED],
         "unblocked": next(row for row in rows if row["setting"] == "blocks: none"),
         "farthest": {
             words: max(
