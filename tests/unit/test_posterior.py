@@ -13,6 +13,7 @@ from smered.errors import ConfigError, DataError
 from smered.fields import Categorical
 from smered.model import Model
 from smered.posterior import Posterior
+from smered.posterior import sets as sets_module
 from smered.posterior.estimate import expected_loss
 from smered.posterior.posterior import common_draws
 from smered.records import Records
@@ -264,3 +265,12 @@ def test_draws_in_common():
     assert common_draws([500, 3, 0]) == (1, 500)
     assert common_draws([271, 268, 0, 0]) == (2, 268)
     assert common_draws([0, 0]) == (2, 0)
+
+
+def test_keys_are_numbered_alike_by_hashing_and_by_sorting(monkeypatch):
+    keys = np.random.default_rng(0).integers(0, 50, 400).astype(np.uint64)
+    few = sets_module.number_keys(keys)
+    monkeypatch.setattr(sets_module, "MANY", 10)
+    assert (sets_module.number_keys(keys) == few).all()
+    assert (np.unique(few) == np.arange(len(np.unique(keys)))).all()
+    assert few[0] == 0

@@ -5,11 +5,14 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from smered.layout import Int32s, Int64s
 from smered.store.lifetimes import Lifetimes
 
 __all__ = ["MatchingSets", "group_starts", "lifetimes_with"]
+
+MANY = 100_000  # keys that are numbered by hashing: sooner than by sorting, once Arrow is warm
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,16 @@ def first_of_each(number: Int64s) -> Int64s:
     return np.flatnonzero(np.diff(np.maximum.accumulate(number), prepend=-1))
 
 
+def number_keys(keys: NDArray[np.uint64]) -> Int64s:
+    """Number distinct keys from 0 in order of appearance; many by hashing, few by sorting."""
+    if len(keys) > MANY:
+        return pa.array(keys).dictionary_encode().indices.to_numpy().astype(np.int64)
+    _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[number]
+
+
 def number_sets(lifetimes: Lifetimes) -> Int64s:
     """Give lifetimes of the same set the same number (L,), from 0 in order of appearance.
 
@@ -117,7 +130,7 @@ def number_sets(lifetimes: Lifetimes) -> Int64s:
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> np.uint64(32)
     hashed = np.add.reduceat(mixed[lifetimes.member], lifetimes.start[:-1])
-    number = pa.array(hashed).dictionary_encode().indices.to_numpy().astype(np.int64)
+    number = number_keys(hashed)
     first, size = first_of_each(number), lifetimes.size
     same_size = np.array_equal(size, size[first][number])
     if same_size and np.array_equal(lifetimes.member, lifetimes.select(first[number]).member):
