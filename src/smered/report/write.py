@@ -187,7 +187,7 @@ def provenance(posterior: Posterior, mask: bool) -> list[tuple[str, str]]:
             "distortion rates": model["distortion"],
         }
         found |= {"prior": model["prior"], "pairs": model["pairs"]}
-        found["fields"] = [unmarked(field) if mask else field for field in model["fields"]]
+        found["fields"] = [without_values(field) if mask else field for field in model["fields"]]
         if not mask:  # places tell of accounts, and fingerprints could be compared with guesses
             found |= titled("source of", content["provenance"].get("sources"))
             found |= titled("fingerprint of", content.get("inputs"))
@@ -201,7 +201,7 @@ def titled(title: str, notes: Any) -> dict[str, Any]:
     )
 
 
-def unmarked(field: dict[str, Any]) -> dict[str, Any]:
+def without_values(field: dict[str, Any]) -> dict[str, Any]:
     """A field's description without the values that its prior names."""
     return field | {"mu": "by value"} if isinstance(field.get("mu"), dict) else field
 
