@@ -26,7 +26,7 @@ def find_doubtful(
     """The doubtful candidates that differ in a field, for the fields where these are many.
 
     Each pair once: the record that moves is the one with fewer candidates equal to it in all
-    fields. There are none if rates differ by file.
+    fields. There are none if rates differ by file, nor in near fields.
     """
     if model.rate_rows > 1:
         return {}
@@ -44,7 +44,7 @@ def find_doubtful(
     mover, anchor = (key // n).astype(np.int32), (key % n).astype(np.int32)
     grade = layout.grade[doubtful][first].astype(np.float64)
     found, doubt = {}, {}
-    for field in np.flatnonzero(~model.exact):
+    for field in np.flatnonzero(~model.exact & ~model.near):
         one, two = layout.values[mover, field], layout.values[anchor, field]
         differ = (one != two) & (one >= 0) & (two >= 0)
         if differ.any():

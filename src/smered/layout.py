@@ -25,6 +25,7 @@ ZERO, UNIT = np.int64(0), np.int64(1)
 UNLIMITED = -1  # BlockPrior.free of a prior that does not count labels
 TOP_GRADE = 255  # of a candidate: its weight
 COIN_SIDES = 2048  # Layout.uniform_share is a share of this
+MOST_FAR = 64  # values of a cluster up to which sums over a field's levels are tabled
 MOST_AGREED = 8  # values of a cluster that agree are counted together up to this number
 
 
@@ -34,6 +35,15 @@ class Layout(NamedTuple):
     values: Int32s  # (n, p) position in the flat level tables, -1 where missing
     field_start: Int64s  # (p + 1,) first level of each field in the flat tables
     exact: Bools  # (p,) fields that are never distorted (b = infinity)
+    near: Bools  # (p,) fields whose distorted values fall near the true one
+    near_start: Int64s  # (T + 1,) first neighbour of each level of those fields, itself included
+    near_level: Int32s
+    near_excess: Floats  # e - 1 of each neighbour; see smered.near for this and the next
+    near_second: Floats  # (T,)
+    balance: Floats  # (T,) c, 1 in other fields
+    most_balance: Floats  # (p,) the largest c of each field
+    alone: Floats  # (T,) 1 in other fields
+    log_far: Floats  # (p, MOST_FAR + 1)
     block_start: Int64s  # (B + 1,) first record of each block
     cell: Int32s  # (n,) cell of each record
     cell_start: Int64s  # (G + 1,) first record of each cell
@@ -96,7 +106,7 @@ class Scratch(NamedTuple):
     """Room for one thread to work in, so that nothing is allocated during a sweep."""
 
     members: Int32s  # (largest cluster,)
-    seen: Int32s  # (largest cluster,) distinct levels of the cluster being weighed
+    seen: Int32s  # (largest cluster or field,) distinct levels of the cluster being weighed
     tally: Floats  # (T,) zero between uses
     mark: Int64s  # (k,) stamp of the last merge that met a file
     stamp: Int64s  # (1,)

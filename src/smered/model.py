@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from smered.errors import ConfigError
 from smered.fields import Categorical, CodedField, Field
-from smered.layout import Bools, Floats, Int32s, Int64s, Layout
+from smered.layout import MOST_FAR, Bools, Floats, Int32s, Int64s, Layout
 from smered.pairs import Arranged, InformedPairs, PairChoice
 from smered.priors import Prior, UniformLabels
 from smered.records import Records
@@ -131,6 +131,59 @@ class Model:
         """More records than any legal cluster can hold."""
         return int(self.block_sizes.max())
 
+    @cached_property
+    def near(self) -> Bools:
+        """In which fields distorted values fall near the true one (p,)."""
+        return np.array([part.similar is not None for part in self.coded])
+
+    @cached_property
+    def learned(self) -> Bools:
+        """Which levels have a probability that is learned (T,)."""
+        return np.repeat(~self.near, np.diff(self.field_start))
+
+    @cached_property
+    def near_tables(self) -> dict[str, Any]:
+        """What lies near the levels of all fields, as the layout holds it; see `smered.near`."""
+        levels, fields = len(self.mu), len(self.coded)
+        counts = np.zeros(levels, np.int64)
+        tables: dict[str, Any] = {
+            "near_second": np.zeros(levels),
+            "balance": np.ones(levels),
+            "most_balance": np.ones(fields),
+            "alone": np.ones(levels),
+            "log_far": np.zeros((fields, MOST_FAR + 1)),
+        }
+        near_level, near_excess = [np.empty(0, np.int32)], [np.empty(0)]
+        for column in np.flatnonzero(self.near):
+            first, last = self.field_start[column : column + 2]
+            found = self.coded[column].near
+            counts[first:last] = np.diff(found.start)
+            near_level.append(found.level + np.int32(first))
+            near_excess.append(found.excess)
+            tables["near_second"][first:last] = found.second
+            tables["balance"][first:last] = found.balance
+            tables["most_balance"][column] = found.balance.max()
+            tables["alone"][first:last] = found.alone
+            tables["log_far"][column] = found.log_far
+        return tables | {
+            "near_start": np.concatenate(([0], np.cumsum(counts))),
+            "near_level": np.concatenate(near_level),
+            "near_excess": np.concatenate(near_excess),
+        }
+
+    def loose_values(self, values: Int32s) -> tuple[Int32s, ...]:
+        """The values in kernel order (n, p), with keys in place of values that survive typos."""
+        views = []
+        for number in range(max((len(part.keys) for part in self.coded), default=0)):
+            loose = values.copy()
+            for column, part in enumerate(self.coded):
+                if part.keys:
+                    key = part.keys[min(number, len(part.keys) - 1)]
+                    codes = part.codes[self.order]
+                    loose[:, column] = np.where(codes >= 0, key[codes], -1)
+            views.append(loose)
+        return tuple(views)
+
     def layout(self, proposals: int | None = None) -> Layout:
         """Lay the records out for the kernels, with `proposals` per sweep (default: usual ones)."""
         n, files = len(self.records), len(self.records.files)
@@ -146,7 +199,14 @@ class Model:
             codes = part.codes[self.order]
             values[:, column] = np.where(codes >= 0, codes + self.field_start[column], -1)
         arranged = Arranged(
-            values, self.exact, block_start, cell, cell_start, self.single[cell_file]
+            values,
+            self.exact,
+            block_start,
+            cell,
+            cell_start,
+            self.single[cell_file],
+            self.near,
+            self.loose_values(values),
         )
         tables = self.pairs.tables(arranged)
         by_file = self.distortion == "file"
@@ -154,6 +214,8 @@ class Model:
             values=values,
             field_start=self.field_start,
             exact=self.exact,
+            near=self.near,
+            **self.near_tables,
             block_start=block_start,
             cell=cell,
             cell_start=cell_start,

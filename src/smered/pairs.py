@@ -4,6 +4,8 @@ The choice never depends on the linkage, so it changes how fast the chain mixes 
 converges to.
 """
 
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple, Protocol
@@ -16,6 +18,8 @@ from smered.layout import COIN_SIDES, Bools, Floats, Int32s, Int64s, Uint8s
 __all__ = ["Arranged", "InformedPairs", "PairChoice", "PairTables", "RotatingBlocks"]
 __all__ += ["UniformPairs"]
 
+TELLING = 4.0  # records, on average, that agree on fields that tell them apart
+MOST_KEPT = 3  # fields of such a set
 MOST_PATTERNS = 48  # subsets of fields tried when building candidate lists
 SAMPLE = 100_000  # records, in whole blocks where they fit, that show how telling a subset is
 
@@ -29,6 +33,8 @@ class Arranged(NamedTuple):
     cell: Int32s  # (n,)
     cell_start: Int64s  # (G + 1,)
     cell_single: Bools  # (G,) whether the cell's file holds no duplicates
+    near: Bools  # (p,) fields whose distorted values fall near the true one
+    loose: tuple[Int32s, ...] = ()  # (n, p) each: the values, keys that survive typos for near ones
 
     def partners(self) -> Int64s:
         """Number of records that may share an entity with each record (n,)."""
@@ -98,6 +104,9 @@ class RotatingBlocks:
 class InformedPairs:
     """Mostly pairs that agree on all fields but one or two; a share of uniform pairs.
 
+    Where distorted values fall near the true one, also pairs that agree on a few fields that tell
+    records apart, by values or by keys that survive typos.
+
     `candidates` caps each record's list. `uniform_share` keeps every legal pair reachable in one
     proposal.
     """
@@ -120,19 +129,28 @@ class InformedPairs:
 
         values, block_start = records.values, records.block_start
         block = np.repeat(np.arange(len(block_start) - 1), np.diff(block_start))
+        views = (values, *records.loose)
         lists = np.empty((len(values), self.candidates), np.int32)
         counts = np.zeros(len(values), np.int32)
         keys = np.empty(len(values), np.uint64)
         some = np.searchsorted(block_start, SAMPLE, side="right") - 1
         sample = slice(0, max(int(block_start[some]), min(SAMPLE, len(values))))
 
-        def partners(kept: Bools) -> float:
-            """Partners that agreement on these fields gives a record, on average."""
-            hash_rows(values[sample], kept, block[sample], keys)
-            return float((np.unique(keys[sample], return_counts=True)[1] ** 2).sum())
+        def partners(view: int, kept: Bools, whole: bool) -> float:
+            """Records that agreement on these fields gives a record, on average."""
+            hash_rows(views[view][sample], kept, block[sample], whole, keys)
+            found = np.unique(keys[sample], return_counts=True)[1]
+            return float((found.astype(np.float64) ** 2).sum() / found.sum())
 
-        for kept in sorted(agreement_patterns(records.exact), key=partners):
-            hash_rows(values, kept, block, keys)
+        patterns = [
+            (partners(0, kept, False), 0, kept, False) for kept in agreement_patterns(records.exact)
+        ]
+        if records.near.any():
+            for view in range(len(views)):
+                patterns += telling_patterns(view, records.exact, partners)
+        patterns.sort(key=operator.itemgetter(0))
+        for _, view, kept, whole in patterns:
+            hash_rows(views[view], kept, block, whole, keys)
             order = np.argsort(keys, kind="stable")
             add_candidates(order, keys, block, records.cell, records.cell_single, lists, counts)
             if (counts == self.candidates).all():
@@ -143,6 +161,27 @@ class InformedPairs:
             candidates=lists[filled],
             uniform_share=self.uniform_share,
         )
+
+
+Pattern = tuple[float, int, Bools, bool]  # partners, view, fields kept, complete records only
+
+
+def telling_patterns(
+    view: int, exact: Bools, partners: Callable[[int, Bools, bool], float]
+) -> list[Pattern]:
+    """The smallest sets of one to three fields that few records agree on."""
+    found: list[Pattern] = []
+    may_differ = np.flatnonzero(~exact)
+    for size in range(1, MOST_KEPT + 1):
+        for fields in combinations(may_differ, size):
+            kept = exact.copy()
+            kept[list(fields)] = True
+            if any((smaller & ~kept).sum() == 0 for _, _, smaller, _ in found):
+                continue  # some of these fields tell enough
+            shared = partners(view, kept, True)
+            if shared <= TELLING:
+                found.append((shared, view, kept, True))
+    return found
 
 
 def agreement_patterns(exact: Bools) -> list[Bools]:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from smered.errors import DataError, DataWarning
 from smered.layout import Int32s, Int64s
+from smered.similar import Neighbours
 from smered.suggest import suggest
 
 __all__ = ["Column", "Records", "as_text", "number_rows", "ordinary", "plain"]
@@ -49,6 +50,7 @@ class Records:
     block: Int64s  # (n,) block number
     block_columns: tuple[str, ...]
     inputs: Mapping[str, pa.Table] = field(default_factory=dict)  # each file as it came
+    neighbours: Mapping[str, Neighbours] = field(default_factory=dict)  # of a field, if found
 
     def __len__(self) -> int:
         return len(self.file)

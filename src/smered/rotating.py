@@ -83,6 +83,9 @@ def rotate(
     rotated = layout._replace(
         values=layout.values[np.ix_(order, others)],
         exact=layout.exact[others],
+        near=layout.near[others],
+        most_balance=layout.most_balance[others],
+        log_far=layout.log_far[others],
         block_start=block_start,
         cell=(np.cumsum(new_cell) - 1).astype(np.int32),
         cell_start=np.append(np.flatnonzero(new_cell), len(key)),

@@ -183,7 +183,9 @@ def keep_counts(
 
 def draw_parameters(state: ChainState, model: Model, rng: np.random.Generator) -> None:
     """Draw theta, beta and the prior's hyperparameters given linkage, y and z (equation 11)."""
-    weights = np.maximum(rng.standard_gamma(model.mu + state.level_counts), LEAST_THETA)
+    weights, learned = state.theta.copy(), model.learned
+    drawn = rng.standard_gamma(model.mu[learned] + state.level_counts[learned])
+    weights[learned] = np.maximum(drawn, LEAST_THETA)
     totals = np.add.reduceat(weights, model.field_start[:-1])
     state.theta = weights / np.repeat(totals, np.diff(model.field_start))
     a = np.array([part.a for part in model.coded])
@@ -208,7 +210,7 @@ def log_posterior(state: ChainState, model: Model, statistics: Statistics) -> fl
     """Log density of linkage and parameters, y and z summed out, up to a constant."""
     log_weight = float(statistics.block_log_weight.sum())
     log_theta = np.log(np.maximum(state.theta, LEAST_THETA))
-    total = log_weight + float(((model.shown + model.mu - 1) * log_theta).sum())
+    total = log_weight + float(((model.shown + model.mu - model.learned) * log_theta).sum())
     for column, part in enumerate(model.coded):
         if not part.exact:
             beta = np.clip(state.beta[:, column], LEAST_BETA, 1 - 1e-16)

@@ -46,6 +46,9 @@ def tabulate(theta: Floats, beta: Floats, model: Model) -> Parameters:
     inverse = 1.0 / theta
     rarest = [inverse[a:b].max() for a, b in itertools.pairwise(starts)]
     largest_log_rho = float(np.log1p(odds.max(axis=0) * rarest).max())
+    if model.near.any():
+        excess, balance = model.near_tables["near_excess"], model.near_tables["balance"]
+        largest_log_rho += float(np.log1p(excess.max()) - 2.0 * np.log(balance.min()))
     small = int(min(LARGEST_LOG_PRODUCT / max(largest_log_rho, 1e-9), 64))
     rate = np.where(model.exact, 0.0, beta[0])
     differ = rate * (2.0 - rate)
@@ -55,6 +58,10 @@ def tabulate(theta: Floats, beta: Floats, model: Model) -> Parameters:
     each = np.repeat(rate, levels)
     with np.errstate(over="ignore"):  # at levels so rare that no record shows them
         thrice = (1.0 - theta) * each**3 + theta * (each + (1.0 - each) * inverse) ** 3
+    for column in np.flatnonzero(model.near):
+        own, near = slice(*starts[column : column + 2]), model.coded[column].near
+        one, both = 2.0 * rate[column] * (1.0 - rate[column]), rate[column] ** 2
+        agree[own] = (1.0 - rate[column]) ** 2 * inverse[own] + one * near.alone + both * near.twice
     return Parameters(theta, inverse, cumulative, odds, agree, differ, thrice, rate, max(small, 1))
 
 

@@ -50,6 +50,7 @@ class Serial:
 
     def __init__(self, model: Model, layout: Layout, workers: int = 1) -> None:
         n, blocks = len(layout.cell), len(layout.proposals)
+        near_levels = np.diff(model.field_start)[model.near].max(initial=0)
         self.layout = layout
         self._touched = np.empty(n, np.uint8)
         self._rings = (np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.float64))
@@ -58,7 +59,7 @@ class Serial:
             Desk(
                 Scratch(
                     members=np.empty(model.largest_cluster, np.int32),
-                    seen=np.empty(model.largest_cluster, np.int32),
+                    seen=np.empty(max(model.largest_cluster, near_levels), np.int32),
                     tally=np.zeros(len(model.mu)),
                     mark=np.zeros(len(layout.single), np.int64),
                     stamp=np.zeros(1, np.int64),

@@ -20,17 +20,22 @@ def mix(word):
 
 
 @entry
-def hash_rows(values, kept, block, keys):
+def hash_rows(values, kept, block, whole, keys):
     """Write to keys (n,) a hash of each record's block and of its values in the kept fields.
 
     values (n, p) int32, kept (p,) bool, block (n,) int64. Equal rows have equal keys; different
-    rows of a block that collide cost a wasted proposal, nothing more.
+    rows of a block that collide cost a wasted proposal, nothing more. If `whole`, records with a
+    missing value there agree with none; else missing values agree with each other.
     """
     for record in range(values.shape[0]):
         word = mix(np.uint64(block[record]) + STEP)
+        complete = True
         for field in range(values.shape[1]):
             if kept[field]:
+                complete = complete and values[record, field] >= 0
                 word = mix(word + STEP * np.uint64(values[record, field] + 2 + field))
+        if whole and not complete:
+            word = mix(word + STEP * np.uint64(record + 1))
         keys[record] = word
 
 

@@ -12,7 +12,9 @@ import numpy as np
 
 from smered.kernels.clusters import gather
 from smered.kernels.jit import jit, jit_inline
-from smered.kernels.likelihood import record_odds, tally_levels
+from smered.kernels.likelihood import tally_levels
+from smered.kernels.lookup import level_at, record_odds
+from smered.kernels.near import draw_near
 from smered.kernels.rng import DISTORT, EXTRA, ROTATE, ROTATE_EXTRA, TRUE, stream, uniform, words
 from smered.layout import MOST_AGREED, ZERO
 
@@ -20,19 +22,6 @@ __all__ = ["count_latent", "draw_chosen", "draw_latent"]
 
 MISSING, DIFFER = -1, -2
 ROUNDING = 1e-12  # what may be left of 1 after taking all levels of a field away
-
-
-@jit_inline
-def level_at(target, field, layout, parameters):
-    """The level whose interval of the field's running sum of theta holds `target`."""
-    low, high = layout.field_start[field], layout.field_start[field + 1] - 1
-    while low < high:
-        middle = (low + high) // 2
-        if parameters.cumulative[middle] > target:
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 @jit_inline
@@ -55,6 +44,8 @@ def draw_true(size, field, u, extra, used, layout, parameters, scratch):
 
     A seen level v weighs theta_v times its tally of rho, every unseen one its theta.
     """
+    if layout.near[field]:
+        return draw_near(size, field, u, extra, used, layout, parameters, scratch)
     distinct = tally_levels(ZERO, size, field, layout, parameters, scratch)
     top = 0.0
     if size > parameters.small:
@@ -122,7 +113,7 @@ def is_distorted(record, field, true, word, layout, parameters):
     if level != true:
         return True
     ratio = record_odds(record, field, layout, parameters) * parameters.inverse_theta[level]
-    return uniform(word) * (1.0 + ratio) < 1.0
+    return uniform(word) * (layout.alone[level] + ratio) < layout.alone[level]
 
 
 @jit
@@ -150,7 +141,7 @@ def count_latent(block, seed, chain, sweep, layout, parameters, clusters, scratc
             if present == 1 or layout.exact[field]:
                 statistics.level_counts[level] += 1
                 continue
-            if level >= 0 and not by_file and present <= MOST_AGREED:
+            if level >= 0 and not by_file and present <= MOST_AGREED and not layout.near[field]:
                 statistics.agreed[present, level] += 1
                 continue
             u = uniform(words(true_stream, (name - start) * fields + field)[0])
@@ -179,7 +170,7 @@ def draw_any(size, field, u, extra, used, layout, parameters, scratch):
         return level_at(u, field, layout, parameters), used
     if layout.exact[field]:
         return level, used
-    if level >= 0 and size <= parameters.small:
+    if level >= 0 and size <= parameters.small and not layout.near[field]:
         weight = parameters.theta[level]
         others = 1.0 - weight
         for i in range(size):

@@ -13,18 +13,12 @@ field (beta = 0) gives theta_v over the product of its records' theta, or 0 if t
 import math
 
 from smered.kernels.jit import jit, jit_inline
+from smered.kernels.lookup import record_odds, record_rate
+from smered.kernels.near import log_near_weight, near_pair_weight
 
-__all__ = ["log_bracket", "log_weight", "record_odds", "tally_levels"]
+__all__ = ["log_bracket", "log_weight", "tally_levels"]
 
 HUGE, TINY = 1e150, 1e-150
-
-
-@jit_inline
-def record_odds(record, field, layout, parameters):
-    """(1 - beta) / beta for one record's file and a field."""
-    if parameters.odds.shape[0] == 1:
-        return parameters.odds[0, field]
-    return parameters.odds[layout.rate_row[layout.cell_file[layout.cell[record]]], field]
 
 
 @jit_inline
@@ -68,12 +62,6 @@ def exact_factor(first, size, field, layout, parameters, scratch):
                 factor *= parameters.inverse_theta[level]
             common = level
     return factor
-
-
-@jit_inline
-def record_rate(record, field, layout, parameters):
-    """The distortion rate of one record's file and a field."""
-    return 1.0 / (1.0 + record_odds(record, field, layout, parameters))
 
 
 @jit
@@ -122,9 +110,14 @@ def pair_weight(record, other, field, layout, parameters):
     if level < 0 or other_level < 0:
         return 1.0
     if parameters.odds.shape[0] == 1 or layout.exact[field]:
-        return parameters.agree[level] if level == other_level else parameters.differ[field]
+        if level == other_level:
+            return parameters.agree[level]
+        if not layout.near[field]:
+            return parameters.differ[field]
     rate = record_rate(record, field, layout, parameters)
     other_rate = record_rate(other, field, layout, parameters)
+    if layout.near[field]:
+        return near_pair_weight(level, other_level, rate, other_rate, field, layout, parameters)
     weight = rate + other_rate - rate * other_rate
     if level == other_level:
         weight += (1.0 - rate) * (1.0 - other_rate) * parameters.inverse_theta[level]
@@ -174,11 +167,15 @@ def triple_weight(one, two, three, field, parameters):
 
 
 @jit_inline
-def log_triple_weight(one, two, three, layout, parameters):
+def log_triple_weight(first, layout, parameters, scratch):
     """Log weight of three records, all fields, rates not by file."""
+    one, two, three = scratch.members[first], scratch.members[first + 1], scratch.members[first + 2]
     total = 0.0
     product = 1.0
     for field in range(layout.exact.shape[0]):
+        if layout.near[field]:
+            total += log_near_weight(first, 3, field, layout, parameters, scratch)
+            continue
         product *= triple_weight(
             layout.values[one, field],
             layout.values[two, field],
@@ -198,6 +195,8 @@ def log_large_weight(first, size, layout, parameters, scratch):
     for field in range(layout.exact.shape[0]):
         if layout.exact[field]:
             product *= exact_factor(first, size, field, layout, parameters, scratch)
+        elif layout.near[field]:
+            total += log_near_weight(first, size, field, layout, parameters, scratch)
         elif size > parameters.small:
             total += log_bracket(first, size, field, layout, parameters, scratch)
         else:
@@ -215,11 +214,5 @@ def log_weight(first, size, layout, parameters, scratch):
         record, other = scratch.members[first], scratch.members[first + 1]
         return log_pair_weight(record, other, layout, parameters)
     if size == 3 and parameters.odds.shape[0] == 1:
-        return log_triple_weight(
-            scratch.members[first],
-            scratch.members[first + 1],
-            scratch.members[first + 2],
-            layout,
-            parameters,
-        )
+        return log_triple_weight(first, layout, parameters, scratch)
     return log_large_weight(first, size, layout, parameters, scratch)

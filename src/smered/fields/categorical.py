@@ -1,58 +1,22 @@
-"""What a column means: each field type turns columns into codes and hyperparameters."""
+"""Fields whose values either agree or differ."""
 
 import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from smered.errors import ConfigError, DataWarning
-from smered.layout import Floats, Int32s
+from smered.fields.field import DEFAULT_A, DEFAULT_B, LARGEST, CodedField, check_rates
+from smered.layout import Int32s
 from smered.records import Records, number_rows
 
-__all__ = ["Categorical", "CodedField", "Field", "Joint"]
+__all__ = ["Categorical", "Joint"]
 
-LARGEST = 1e12  # of a hyperparameter: beyond, the numbers of a sweep lose their digits
-DEFAULT_A, DEFAULT_B, DEFAULT_MU = 5.0, 10.0, 1.0  # the paper's
-
-
-@dataclass(frozen=True)
-class CodedField:
-    """A field as the model holds it: codes, level names and hyperparameters."""
-
-    name: str
-    codes: Int32s  # (n,) -1 where missing
-    levels: pa.Array  # text, one per level
-    mu: Floats  # (levels,)
-    a: float
-    b: float
-
-    @property
-    def exact(self) -> bool:
-        """Whether the field is never distorted (b = infinity: organic blocking)."""
-        return math.isinf(self.b)
-
-
-class Field(Protocol):
-    """What the model asks of a field type."""
-
-    @property
-    def name(self) -> str:
-        """How the field is called everywhere."""
-        ...
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the input that the field reads."""
-        ...
-
-    def code(self, records: Records) -> CodedField:
-        """Code the field's values for every record."""
-        ...
+DEFAULT_MU = 1.0  # the paper's
 
 
 @dataclass(frozen=True)
@@ -136,17 +100,6 @@ class Joint:
             for column, part in zip(columns, parts, strict=True)
         ]
         return finish_field(self, codes, pc.binary_join_element_wise(*names, " | "), records)
-
-
-def check_rates(name: str, a: float, b: float | None) -> None:
-    """Refuse hyperparameters of the distortion rate that define no distribution."""
-    if not 0 < a <= LARGEST:
-        raise ConfigError(f"field {name!r}: a = {a} must be a positive number up to {LARGEST:g}")
-    if b is not None and not (0 < b <= LARGEST or b == math.inf):
-        raise ConfigError(
-            f"field {name!r}: b = {b} must be a positive number up to {LARGEST:g}, or infinite, "
-            "which forbids distortion"
-        )
 
 
 def finish_field(

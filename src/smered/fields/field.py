@@ -1,0 +1,107 @@
+"""What the model asks of a field type, and what it gets: codes, levels and hyperparameters."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from smered.errors import ConfigError
+from smered.fields.keys import hub_key
+from smered.layout import Floats, Int32s
+from smered.near import NearTables, near_tables
+from smered.records import Records
+from smered.similar import Neighbours
+
+__all__ = ["DEFAULT_A", "DEFAULT_B", "LARGEST", "CodedField", "Field", "Similar", "check_rates"]
+
+LARGEST = 1e12  # of a hyperparameter: beyond, the numbers of a sweep lose their digits
+DEFAULT_A, DEFAULT_B = 5.0, 10.0  # the paper's
+
+
+class Similar(NamedTuple):
+    """How values of a field are similar, and what that does to distorted ones; see `smered.near`.
+
+    Neighbours and keys may take a while to find: they are asked for when they are needed.
+    """
+
+    find: Callable[[], Neighbours]
+    threshold: float
+    scale: float
+    may_equal: bool
+    find_keys: Callable[[], list[Int32s]]  # (levels,) values that share a key may be similar
+
+
+@dataclass(frozen=True)
+class CodedField:
+    """A field as the model holds it: codes, level names and hyperparameters."""
+
+    name: str
+    codes: Int32s  # (n,) -1 where missing
+    levels: pa.Array  # text, one per level
+    mu: Floats  # (levels,) 0 where distorted values fall near the true one: phi is not learned
+    a: float
+    b: float
+    similar: Similar | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether the field is never distorted (b = infinity: organic blocking)."""
+        return math.isinf(self.b)
+
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        """The similar values of each level; only where there is `similar`."""
+        assert self.similar is not None
+        return self.similar.find()
+
+    @cached_property
+    def share(self) -> Floats:
+        """The share of each level among the values that records show (levels,)."""
+        shown = np.bincount(self.codes[self.codes >= 0], minlength=len(self.mu))
+        return shown / shown.sum()
+
+    @cached_property
+    def near(self) -> NearTables:
+        """How distorted values fall near the true one; only where there is `similar`."""
+        assert self.similar is not None
+        return near_tables(self.neighbours, self.share, *self.similar[1:4])
+
+    @cached_property
+    def keys(self) -> list[Int32s]:
+        """Keys that similar values share, each (levels,); none where values agree or differ."""
+        if self.similar is None:
+            return []
+        return [hub_key(self.neighbours, self.share), *self.similar.find_keys()]
+
+
+class Field(Protocol):
+    """What the model asks of a field type."""
+
+    @property
+    def name(self) -> str:
+        """How the field is called everywhere."""
+        ...
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the input that the field reads."""
+        ...
+
+    def code(self, records: Records) -> CodedField:
+        """Code the field's values for every record."""
+        ...
+
+
+def check_rates(name: str, a: float, b: float | None) -> None:
+    """Refuse hyperparameters of the distortion rate that define no distribution."""
+    if not 0 < a <= LARGEST:
+        raise ConfigError(f"field {name!r}: a = {a} must be a positive number up to {LARGEST:g}")
+    if b is not None and not (0 < b <= LARGEST or b == math.inf):
+        raise ConfigError(
+            f"field {name!r}: b = {b} must be a positive number up to {LARGEST:g}, or infinite, "
+            "which forbids distortion"
+        )

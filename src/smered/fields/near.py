@@ -1,0 +1,301 @@
+"""Fields whose distorted values fall near the true one: texts, numbers and dates."""
+
+import datetime
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from smered.errors import ConfigError, DataWarning
+from smered.fields.field import DEFAULT_A, DEFAULT_B, CodedField, Similar, check_rates
+from smered.fields.keys import digits, number_keys, qgram, sound
+from smered.layout import Floats, Int32s, Int64s
+from smered.records import Records
+from smered.similar import Neighbours, Similarity, find_similar, neighbours
+
+__all__ = ["Date", "Number", "Text"]
+
+Pairs = tuple[Int64s, Int64s, Floats]
+STORED = "own"  # a similarity of the user's own in a run folder, which keeps what it found
+
+DEFAULT_THRESHOLD, DEFAULT_SCALE = 0.7, 10.0
+SLIP = 0.5  # similarity of numbers and dates that one slip turns into each other
+DATE_FORMATS = ("%Y-%m-%d", "%Y%m%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d")
+
+
+@dataclass(frozen=True)
+class Text:
+    """A column of names, addresses and the like, whose errors are mostly small.
+
+    Values whose `similarity` ("damerau", "levenshtein", "jaro-winkler", or a function of two texts
+    that returns 0 to 1) is at least `threshold` are near each other: a distorted value is near the
+    true one exp(s) times as often as its frequency says, with s from 0 at the threshold to `scale`
+    at equality. By edits, near values lie at most two edits apart. `may_equal`: whether a distorted
+    value may equal the true one. `a`, `b`: the distortion rate is Beta(a, b).
+    """
+
+    column: str
+    similarity: Similarity = "damerau"
+    threshold: float = DEFAULT_THRESHOLD
+    scale: float = DEFAULT_SCALE
+    may_equal: bool = False
+    a: float = DEFAULT_A
+    b: float | None = None
+
+    def __post_init__(self) -> None:
+        check_rates(self.column, self.a, self.b)
+        check_scale(self.column, self.scale)
+        if not 0 <= self.threshold < 1:
+            raise ConfigError(
+                f"field {self.column!r}: threshold = {self.threshold} must be in [0, 1)"
+            )
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+        return self.column
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The one column read."""
+        return (self.column,)
+
+    def code(self, records: Records) -> CodedField:
+        """Code the column; similar values are found when they are needed."""
+
+        def pairs(values: Sequence[str]) -> Pairs:
+            return find_similar(values, self.similarity, self.threshold)
+
+        def keys(values: Sequence[str]) -> list[Int32s]:
+            return [number_keys(values, key) for key in (sound, qgram)]
+
+        return code_near(self, records, pairs, keys, self.threshold)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A column of numbers: years, ages, house numbers, telephone numbers.
+
+    Numbers at most `within` apart are near each other, the nearer the more; so are numbers that
+    differ by one digit, or by two neighbouring digits that changed places. `scale`, `may_equal`,
+    `a` and `b` are as in `Text`.
+    """
+
+    column: str
+    within: float = 1.0
+    scale: float = DEFAULT_SCALE
+    may_equal: bool = False
+    a: float = DEFAULT_A
+    b: float | None = None
+
+    def __post_init__(self) -> None:
+        check_rates(self.column, self.a, self.b)
+        check_scale(self.column, self.scale)
+        if not 0 <= self.within < math.inf:
+            raise ConfigError(f"field {self.column!r}: within = {self.within} must be 0 or more")
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+        return self.column
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The one column read."""
+        return (self.column,)
+
+    def code(self, records: Records) -> CodedField:
+        """Code the column; a value that is no number is near none but by its digits."""
+
+        def pairs(values: Sequence[str]) -> Pairs:
+            return together(slips(values), close_numbers(values, self.within))
+
+        def keys(values: Sequence[str]) -> list[Int32s]:
+            return [number_keys(values, digits)]
+
+        return code_near(self, records, pairs, keys, 0.0)
+
+
+@dataclass(frozen=True)
+class Date:
+    """A column of dates.
+
+    Dates are near each other if they lie at most `within` days or exactly one year apart, if day
+    and month changed places, or if one digit differs or two neighbouring ones changed places.
+    `format` is that of `datetime.strptime`; left out, the common one that reads most values.
+    `scale`, `may_equal`, `a` and `b` are as in `Text`.
+    """
+
+    column: str
+    format: str | None = None
+    within: int = 1
+    scale: float = DEFAULT_SCALE
+    may_equal: bool = False
+    a: float = DEFAULT_A
+    b: float | None = None
+
+    def __post_init__(self) -> None:
+        check_rates(self.column, self.a, self.b)
+        check_scale(self.column, self.scale)
+        if self.within < 0:
+            raise ConfigError(f"field {self.column!r}: within = {self.within} must be 0 or more")
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+        return self.column
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The one column read."""
+        return (self.column,)
+
+    def code(self, records: Records) -> CodedField:
+        """Code the column; a value that is no date is near none but by its digits."""
+
+        def pairs(values: Sequence[str]) -> Pairs:
+            dates = read_dates(values, self.format, self.name)
+            texts = [
+                value if date is None else date.strftime("%Y%m%d")
+                for value, date in zip(values, dates, strict=True)
+            ]
+            return together(slips(texts), close_dates(dates, self.within))
+
+        def keys(values: Sequence[str]) -> list[Int32s]:
+            return [number_keys(values, digits)]
+
+        return code_near(self, records, pairs, keys, 0.0)
+
+
+def check_scale(name: str, scale: float) -> None:
+    """Refuse a scale that no number can be multiplied by."""
+    if not 0 <= scale <= 50:
+        raise ConfigError(f"field {name!r}: scale = {scale} must be between 0 and 50")
+
+
+def code_near(
+    field: Text | Number | Date,
+    records: Records,
+    pairs: Callable[[Sequence[str]], Pairs],
+    keys: Callable[[Sequence[str]], list[Int32s]],
+    threshold: float,
+) -> CodedField:
+    """Code a column whose values are similar by `pairs` and share `keys`."""
+    column = records.columns[field.column]
+    levels = column.levels.cast(pa.string())
+    b = field.b
+    if b is None:
+        b = math.inf if set(field.columns) <= set(records.block_columns) else DEFAULT_B
+    if len(levels) == 0:
+        warnings.warn(f"field {field.name!r} is missing in every record", DataWarning, stacklevel=6)
+        return CodedField(field.name, column.codes, pa.array(["(none)"]), np.ones(1), field.a, b)
+    if math.isinf(b):  # never distorted: values agree or differ
+        return CodedField(field.name, column.codes, levels, np.ones(len(levels)), field.a, b)
+
+    def find() -> Neighbours:
+        if field.name in records.neighbours:
+            return records.neighbours[field.name]
+        return neighbours(*pairs(levels.to_pylist()), len(levels))
+
+    similar = Similar(
+        find, threshold, field.scale, field.may_equal, lambda: keys(levels.to_pylist())
+    )
+    return CodedField(field.name, column.codes, levels, np.zeros(len(levels)), field.a, b, similar)
+
+
+def together(*found: Pairs) -> Pairs:
+    """All pairs of several kinds."""
+    one, two, similarity = zip(*found, strict=True)
+    return np.concatenate(one), np.concatenate(two), np.concatenate(similarity)
+
+
+def slips(values: Sequence[str]) -> Pairs:
+    """Pairs of values that differ by one digit, or by two that changed places."""
+    one, two, similarity = find_similar(values, "damerau", 0.5)
+    length = np.array([len(value) for value in values], np.int64)
+    edits = np.rint((1.0 - similarity) * np.maximum(length[one], length[two]))
+    kept = edits <= 1
+    return one[kept], two[kept], np.where(edits[kept] == 0, 1.0, SLIP)
+
+
+def close_numbers(values: Sequence[str], within: float) -> Pairs:
+    """Pairs of numbers at most so far apart: from nearly 1 to SLIP."""
+    number = np.array([as_number(value) for value in values])
+    known = np.flatnonzero(np.isfinite(number))
+    order = known[np.argsort(number[known], kind="stable")]
+    ordered = number[order]
+    last = np.searchsorted(ordered, ordered + within, side="right")
+    counts = last - np.arange(len(order)) - 1
+    one = np.repeat(np.arange(len(order)), counts)
+    two = one + 1 + np.arange(len(one)) - np.repeat(np.cumsum(counts) - counts, counts)
+    apart = (ordered[two] - ordered[one]) / (within or 1.0)
+    return order[one], order[two], 1.0 - (1.0 - SLIP) * apart
+
+
+def as_number(value: str) -> float:
+    """The number that a text shows, or nan."""
+    try:
+        return float(value)
+    except ValueError:
+        return math.nan
+
+
+def read_dates(values: Sequence[str], form: str | None, name: str) -> list[datetime.date | None]:
+    """The date that each text shows, or None; in one format, the one given or the best."""
+    forms = (form,) if form else DATE_FORMATS
+    best = max(
+        ([as_date(value, each) for value in values] for each in forms),
+        key=lambda dates: sum(date is not None for date in dates),
+    )
+    if not any(best):
+        raise ConfigError(
+            f"field {name!r}: no value such as {values[0]!r} is a date"
+            + (f" of the format {form!r}" if form else "; say its format, such as '%d %b %Y'")
+        )
+    return best
+
+
+def as_date(value: str, form: str) -> datetime.date | None:
+    """The date that a text shows in a format, or None."""
+    try:
+        return datetime.datetime.strptime(value, form).date()
+    except ValueError:
+        return None
+
+
+def close_dates(dates: Sequence[datetime.date | None], within: int) -> Pairs:
+    """Pairs of dates some days or a year apart, or with day and month exchanged."""
+    place: dict[datetime.date, list[int]] = {}
+    for i, date in enumerate(dates):
+        if date is not None:
+            place.setdefault(date, []).append(i)
+    one: list[int] = []
+    two: list[int] = []
+    for date, levels in place.items():
+        for near in near_dates(date, within):
+            for i in levels:
+                one += [i] * len(place.get(near, ()))
+                two += place.get(near, ())
+    pairs = np.array(one, np.int64), np.array(two, np.int64)
+    return *pairs, np.full(len(one), SLIP)
+
+
+def near_dates(date: datetime.date, within: int) -> list[datetime.date]:
+    """The dates that count as near one."""
+    found = []
+    for days in range(1, within + 1):
+        for sign in (-days, days):
+            try:
+                found.append(date + datetime.timedelta(days=sign))
+            except OverflowError:
+                continue
+    moved = [(date.year - 1, date.month, date.day), (date.year + 1, date.month, date.day)]
+    for year, month, day in [*moved, (date.year, date.day, date.month)]:
+        try:
+            found.append(datetime.date(year, month, day))
+        except ValueError:
+            continue
+    return [near for near in found if near != date]
