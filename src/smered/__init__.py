@@ -18,7 +18,11 @@ PUBLIC = {
     "DataWarning": "errors",
     "Ewens": "priors",
     "InformedPairs": "pairs",
+    "Date": "fields",
     "Joint": "fields",
+    "Number": "fields",
+    "Text": "fields",
+    "ClusterSizes": "priors",
     "Model": "model",
     "PitmanYor": "priors",
     "Posterior": "posterior",
@@ -42,11 +46,11 @@ if TYPE_CHECKING:
     from smered import evaluate as evaluate
     from smered import simulate as simulate
     from smered.errors import ConfigError, ConvergenceWarning, DataError, DataWarning, RunError
-    from smered.fields import Categorical, Joint
+    from smered.fields import Categorical, Date, Joint, Number, Text
     from smered.model import Model
     from smered.pairs import InformedPairs, RotatingBlocks, UniformPairs
     from smered.posterior import Posterior
-    from smered.priors import Ewens, PitmanYor, UniformLabels, UniformPartitions
+    from smered.priors import ClusterSizes, Ewens, PitmanYor, UniformLabels, UniformPartitions
     from smered.records import Records
     from smered.run import extend, link, resume, sample
 

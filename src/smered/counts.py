@@ -16,6 +16,7 @@ class Counts(NamedTuple):
     level_counts: Int64s  # (T,)
     distorted: Int64s  # (R, p)
     telling: Int64s  # (R, p)
+    slips: Int64s  # (R, p)
 
 
 def draw_counts(
@@ -27,7 +28,7 @@ def draw_counts(
     true value, and how many of the others' values are distorted nevertheless, are binomial
     (equation 12). With several rows of rates the kernels draw every cluster by itself.
     """
-    counts = Counts(*(found.copy() for found in statistics[:3]))
+    counts = Counts(*(found.copy() for found in statistics[:4]))
     shows, level = np.nonzero(statistics.agreed)
     if not len(shows):
         return counts

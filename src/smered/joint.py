@@ -82,7 +82,7 @@ def draw_jointly(
     current = int(rng.integers(RATES))
     rates = state.beta[0, field] * np.exp(STEP * (np.arange(RATES) - current))
     rates = rates[rates < 1.0]  # the current one is below 1, so it keeps its place
-    tables = tabulate(state.theta, state.beta, model)
+    tables = tabulate(state.theta, state.beta, model, state.closeness)
     log_size = model.prior.log_size(model.largest_cluster, state.hyperparameters)
     agreed, others = execute.toggles(state, tables, log_size, pairs, field, rates, seed, chain)
     taken = np.flatnonzero(pairs.shown)

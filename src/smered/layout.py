@@ -25,7 +25,6 @@ ZERO, UNIT = np.int64(0), np.int64(1)
 UNLIMITED = -1  # BlockPrior.free of a prior that does not count labels
 TOP_GRADE = 255  # of a candidate: its weight
 COIN_SIDES = 2048  # Layout.uniform_share is a share of this
-MOST_FAR = 64  # values of a cluster up to which sums over a field's levels are tabled
 MOST_AGREED = 8  # values of a cluster that agree are counted together up to this number
 
 
@@ -36,14 +35,10 @@ class Layout(NamedTuple):
     field_start: Int64s  # (p + 1,) first level of each field in the flat tables
     exact: Bools  # (p,) fields that are never distorted (b = infinity)
     near: Bools  # (p,) fields whose distorted values fall near the true one
-    near_start: Int64s  # (T + 1,) first neighbour of each level of those fields, itself included
+    near_start: Int64s  # (T + 1,) first neighbour of each level of those fields
     near_level: Int32s
-    near_excess: Floats  # e - 1 of each neighbour; see smered.near for this and the next
-    near_second: Floats  # (T,)
-    balance: Floats  # (T,) c, 1 in other fields
-    most_balance: Floats  # (p,) the largest c of each field
-    alone: Floats  # (T,) 1 in other fields
-    log_far: Floats  # (p, MOST_FAR + 1)
+    near_kernel: Floats  # kappa of each neighbour; see smered.near
+    near_itself: Floats  # (T,) kappa of a level and itself
     block_start: Int64s  # (B + 1,) first record of each block
     cell: Int32s  # (n,) cell of each record
     cell_start: Int64s  # (G + 1,) first record of each cell
@@ -70,6 +65,7 @@ class Parameters(NamedTuple):
     differ: Floats  # (p,) weight of two records that differ
     agree_thrice: Floats  # (T,) weight of three records that agree at a level
     rate: Floats  # (p,) distortion rate, rates not by file
+    closeness: Floats  # (p,) share of slips among distorted values, 0 where values agree or differ
     small: int  # clusters up to this size are weighed by products, larger ones in logs
 
 
@@ -118,6 +114,7 @@ class Statistics(NamedTuple):
     level_counts: Int64s  # (T,) true values, distorted values, and values alone in a cluster
     distorted: Int64s  # (R, p) distorted values among the telling ones
     telling: Int64s  # (R, p) values that are not the only ones of their cluster and field
+    slips: Int64s  # (R, p) distorted values that fell near the true one
     agreed: Int64s  # (MOST_AGREED + 1, T) clusters by how many values they show, all of one level
     moves: Int64s  # (6,) merges, splits and transfers: proposed and accepted, in turn
     block_entities: Int64s  # (B,) shared between threads

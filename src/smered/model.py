@@ -9,7 +9,7 @@ import numpy as np
 
 from smered.errors import ConfigError
 from smered.fields import Categorical, CodedField, Field
-from smered.layout import MOST_FAR, Bools, Floats, Int32s, Int64s, Layout
+from smered.layout import Bools, Floats, Int32s, Int64s, Layout
 from smered.pairs import Arranged, InformedPairs, PairChoice
 from smered.priors import Prior, UniformLabels
 from smered.records import Records
@@ -142,33 +142,29 @@ class Model:
         return np.repeat(~self.near, np.diff(self.field_start))
 
     @cached_property
+    def close(self) -> Bools:
+        """In which of these fields any values are similar, so that closeness is learned (p,)."""
+        return np.array(
+            [part.similar is not None and len(part.neighbours.level) > 0 for part in self.coded]
+        )
+
+    @cached_property
     def near_tables(self) -> dict[str, Any]:
         """What lies near the levels of all fields, as the layout holds it; see `smered.near`."""
-        levels, fields = len(self.mu), len(self.coded)
-        counts = np.zeros(levels, np.int64)
-        tables: dict[str, Any] = {
-            "near_second": np.zeros(levels),
-            "balance": np.ones(levels),
-            "most_balance": np.ones(fields),
-            "alone": np.ones(levels),
-            "log_far": np.zeros((fields, MOST_FAR + 1)),
-        }
-        near_level, near_excess = [np.empty(0, np.int32)], [np.empty(0)]
+        counts, itself = np.zeros(len(self.mu), np.int64), np.zeros(len(self.mu))
+        near_level, near_kernel = [np.empty(0, np.int32)], [np.empty(0)]
         for column in np.flatnonzero(self.near):
             first, last = self.field_start[column : column + 2]
             found = self.coded[column].near
             counts[first:last] = np.diff(found.start)
             near_level.append(found.level + np.int32(first))
-            near_excess.append(found.excess)
-            tables["near_second"][first:last] = found.second
-            tables["balance"][first:last] = found.balance
-            tables["most_balance"][column] = found.balance.max()
-            tables["alone"][first:last] = found.alone
-            tables["log_far"][column] = found.log_far
-        return tables | {
+            near_kernel.append(found.kernel)
+            itself[first:last] = found.itself
+        return {
             "near_start": np.concatenate(([0], np.cumsum(counts))),
             "near_level": np.concatenate(near_level),
-            "near_excess": np.concatenate(near_excess),
+            "near_kernel": np.concatenate(near_kernel),
+            "near_itself": itself,
         }
 
     def loose_values(self, values: Int32s) -> tuple[Int32s, ...]:

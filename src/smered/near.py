@@ -1,37 +1,37 @@
 """How distorted values fall near the true one (section 7 of docs/mathematics.md).
 
-A distorted value is drawn from psi(v | y) = phi_v c_v c_y e(v, y): phi the share of records that
-show v; e(v, y) = exp(s(v, y)) for similar values, 1 for all others, and 0 for v = y unless a
-distorted value may equal the true one; c balances it, so that psi sums to 1 over v. As e is
-symmetric, phi is then what psi leaves as it is: a lone value x has probability phi_x whatever the
-distortion rate, as in a categorical field.
+A distorted value is a slip with probability lambda, the field's closeness, or else any value:
+
+    psi(v | y) = phi_v (1 - lambda + lambda kappa(v, y)),   phi_v the share of records that show v.
+
+kappa is symmetric, nothing but between similar values, and phi_v kappa(v, y) sums to 1 over v. Then
+phi is what psi leaves as it is: a lone value x has probability phi_x whatever the distortion rate,
+as in a categorical field. Among the values that records show, similar ones seldom suffice for that
+sum. What is missing goes to a value's twin, which stands for all misspellings of it that no record
+shows; a twin is similar to its value alone.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from smered.layout import MOST_FAR, Floats, Int32s, Int64s
+from smered.layout import Floats, Int32s, Int64s
 from smered.similar import Neighbours
 
 __all__ = ["NearTables", "near_tables"]
 
-LARGEST_SHARE = 0.25  # a value more common than this may always be its own distortion
-BALANCED, MOST_ROUNDS = 1e-13, 5000
+LEAST_SHARE = 1e-300  # of a twin that nothing is missing for
 
 
 class NearTables(NamedTuple):
-    """One field's values and what lies near them, each value near itself."""
+    """One field's values, followed by their twins, and what lies near the values."""
 
-    start: Int64s  # (levels + 1,)
-    level: Int32s  # in order within each value's list
-    excess: Floats  # e(v, y) - 1
-    balance: Floats  # (levels,) c
-    alone: Floats  # (levels,) c_x**2 e(x, x): how likely a value is distorted to itself, over phi
-    second: Floats  # (levels,) sum over near y of phi_y c_y**2 (e(x, y) - 1)
-    twice: Floats  # (levels,) sum over y of phi_y (c_x c_y e(x, y))**2
-    log_far: Floats  # (MOST_FAR + 1,) log of sum over all y of phi_y c_y**s
+    share: Floats  # (levels,) phi
+    start: Int64s  # (levels + 1,) lists of neighbours; twins, which no record shows, have none
+    level: Int32s  # in order within each list
+    kernel: Floats  # kappa of each neighbour
+    itself: Floats  # (levels,) kappa(x, x)
+    twice: Floats  # (levels,) sum over y of phi_y kappa(x, y)**2
 
 
 def near_tables(
@@ -39,59 +39,43 @@ def near_tables(
 ) -> NearTables:
     """Tables of a field from its similar values and the share of records that show each value.
 
-    s(v, y) rises from 0 at the threshold to `scale` at equality.
+    kappa(v, y) is exp(s(v, y)) over the larger of the sums of phi exp(s) over the neighbours of v
+    and of y; s rises from 0 at the threshold to `scale` at equality. If a slip `may_equal` the true
+    value, what is missing goes to the value itself, and there are no twins.
     """
-    levels = len(share)
+    values = len(share)
     counts = np.diff(found.start)
-    steps = (found.similarity - threshold) / (1.0 - threshold)
-    owner = np.concatenate((np.repeat(np.arange(levels), counts), np.arange(levels)))
-    level = np.concatenate((found.level.astype(np.int64), np.arange(levels)))
-    own = np.where((share > LARGEST_SHARE) | may_equal, 0.0, -1.0)
-    excess = np.concatenate((np.expm1(scale * np.clip(steps, 0.0, 1.0)), own))
+    owner = np.repeat(np.arange(values), counts)
+    weight = np.exp(scale * np.clip((found.similarity - threshold) / (1 - threshold), 0, 1))
+    reach = np.bincount(owner, share[found.level] * weight, minlength=values)
+    kernel = weight / np.maximum(reach[owner], reach[found.level])
+    taken = np.bincount(owner, share[found.level] * kernel, minlength=values)
+    missing = np.clip(1.0 - taken, 0.0, 1.0)
+    if not len(kernel):
+        missing[:] = 0.0  # nothing is similar: distorted values are any values
+    level = found.level.astype(np.int64)
+    own = np.arange(values)
+    if may_equal:
+        others, beside = own, missing / share
+    else:
+        share = np.concatenate((share, share * missing))
+        others, beside = own + values, 1.0 / share[:values]
+    whole = share.sum()
+    share, kernel, beside = share / whole, kernel * whole, beside * whole
+    owner = np.concatenate((owner, own))
+    level = np.concatenate((level, others))
+    kernel = np.concatenate((kernel, beside))
     order = np.lexsort((level, owner))
-    level, excess = level[order].astype(np.int32), excess[order]
-    start = found.start + np.arange(levels + 1)
-    balance = find_balance(start, level, excess, share)
-
-    def over_near(terms: Floats) -> Floats:
-        return np.add.reduceat(terms, start[:-1])
-
-    weight = share * balance**2
-    squared = float(weight.sum())
-    second = over_near(weight[level] * excess)
-    both = over_near(weight[level] * excess**2)
+    lists = np.concatenate((counts + 1, np.zeros(len(share) - values, np.int64)))
+    near = level[order].astype(np.int32)
+    kernel = kernel[order]
+    twice = np.bincount(owner[order], share[near] * kernel**2, minlength=len(share))
+    itself = beside if may_equal else np.zeros(len(share))
     return NearTables(
-        start=start,
-        level=level,
-        excess=excess,
-        balance=balance,
-        alone=balance**2 * (1.0 + own),
-        second=second,
-        twice=balance**2 * (squared + 2.0 * second + both),
-        log_far=log_powers(share, balance),
+        share=np.maximum(share, LEAST_SHARE),
+        start=np.concatenate(([0], np.cumsum(lists))),
+        level=near,
+        kernel=kernel,
+        itself=itself,
+        twice=twice,
     )
-
-
-def find_balance(
-    start: Int64s, level: Int32s, excess: Floats, share: Floats
-) -> NDArray[np.float64]:
-    """The c for which phi_v c_v c_y e(v, y) sums to 1 over v, for every y (Sinkhorn's scaling)."""
-    balance = np.ones(len(share))
-    for _ in range(MOST_ROUNDS):
-        weight = share * balance
-        total = weight.sum() + np.add.reduceat(weight[level] * excess, start[:-1])
-        if np.abs(balance * total - 1.0).max() < BALANCED:
-            break
-        balance = np.sqrt(balance / total)
-    return balance
-
-
-def log_powers(share: Floats, balance: Floats) -> Floats:
-    """Log of the sum of phi c**s for every s up to MOST_FAR."""
-    found = np.empty(MOST_FAR + 1)
-    largest = float(np.log(balance).max())
-    power, step = share.copy(), np.exp(np.log(balance) - largest)
-    for s in range(MOST_FAR + 1):
-        found[s] = np.log(power.sum()) + s * largest
-        power *= step
-    return found

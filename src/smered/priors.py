@@ -19,7 +19,10 @@ import numpy as np
 from smered.errors import ConfigError
 from smered.layout import UNLIMITED, Floats, Int64s
 
-__all__ = ["Ewens", "PitmanYor", "Prior", "UniformLabels", "UniformPartitions"]
+__all__ = ["ClusterSizes", "Ewens", "PitmanYor", "Prior", "UniformLabels", "UniformPartitions"]
+
+SIZES = 8  # from this size on, clusters share one learned number
+LEAST_SHARE = 1e-300
 
 
 class Prior(Protocol):
@@ -34,10 +37,8 @@ class Prior(Protocol):
         """First values of the learned hyperparameters."""
         ...
 
-    def update(
-        self, values: Floats, entities: int, records: int, rng: np.random.Generator
-    ) -> Floats:
-        """Draw the learned hyperparameters given the linkage."""
+    def update(self, values: Floats, sizes: Int64s, rng: np.random.Generator) -> Floats:
+        """Draw the learned hyperparameters given how many clusters of each size there are."""
         ...
 
     def condition(
@@ -73,9 +74,7 @@ class Fixed:
         """Nothing is learned."""
         return np.empty(0)
 
-    def update(
-        self, values: Floats, entities: int, records: int, rng: np.random.Generator
-    ) -> Floats:
+    def update(self, values: Floats, sizes: Int64s, rng: np.random.Generator) -> Floats:
         """Nothing is learned."""
         return values
 
@@ -127,19 +126,20 @@ class UniformPartitions(Fixed):
 class PitmanYor:
     """The two-parameter Chinese restaurant process: V[N] = prod_{i<N} (c + i d) / (c)_n.
 
-    `discount` d is fixed, in [0, 1). `concentration` c is fixed, or learned when None, with a
-    Gamma(shape, rate) prior; `rate` None means 1 / n. W[s] = (1 - d)_{s-1}.
+    `discount` d is fixed, in [0, 1), or learned when None, with a uniform prior. `concentration` c
+    is fixed, or learned when None, with a Gamma(shape, rate) prior; `rate` None means 1 / n.
+    W[s] = (1 - d)_{s-1}.
     """
 
     concentration: float | None = None
-    discount: float = 0.5
+    discount: float | None = 0.5
     shape: float = 1.0
     rate: float | None = None
 
     def __post_init__(self) -> None:
         if self.concentration is not None and not 0 < self.concentration < math.inf:
             raise ConfigError(f"concentration = {self.concentration} must be a positive number")
-        if not 0 <= self.discount < 1:
+        if self.discount is not None and not 0 <= self.discount < 1:
             raise ConfigError(f"discount = {self.discount} must be in [0, 1)")
         if not 0 < self.shape < math.inf:
             raise ConfigError(f"shape = {self.shape} must be a positive number")
@@ -148,45 +148,59 @@ class PitmanYor:
 
     @property
     def hyperparameters(self) -> tuple[str, ...]:
-        """The concentration, where it is learned."""
-        return ("concentration",) if self.concentration is None else ()
+        """The concentration and the discount, where they are learned."""
+        learned = {"concentration": self.concentration, "discount": self.discount}
+        return tuple(name for name, value in learned.items() if value is None)
 
     def start(self, records: int) -> Floats:
         """A concentration at which about half of the records are new entities."""
-        return np.array([records / 2]) if self.concentration is None else np.empty(0)
+        first = {"concentration": records / 2, "discount": 0.5}
+        return np.array([first[name] for name in self.hyperparameters])
 
-    def update(
-        self, values: Floats, entities: int, records: int, rng: np.random.Generator
-    ) -> Floats:
-        """Draw the concentration by one slice-sampling step on its logarithm."""
-        if self.concentration is not None:
-            return values
+    def update(self, values: Floats, sizes: Int64s, rng: np.random.Generator) -> Floats:
+        """Draw each by a slice-sampling step: log concentration, log odds of the discount."""
+        entities, records = int(sizes.sum()), int(np.arange(len(sizes)) @ sizes)
+        drawn = values.copy()
+        for i, name in enumerate(self.hyperparameters):
 
-        def log_density(log_concentration: float) -> float:
-            value = np.array([math.exp(log_concentration)])
-            return self.log_entities(value, entities, records) + log_concentration
+            def log_density(x: float, i: int = i, name: str = name) -> float:
+                value = drawn.copy()
+                value[i] = math.exp(x) if name == "concentration" else 1 / (1 + math.exp(-x))
+                if name == "concentration":
+                    return self.log_entities(value, entities, records) + x
+                if not 0 < value[i] < 1:
+                    return -math.inf
+                log_sizes = float(self.log_size(len(sizes) - 1, value) @ sizes)
+                jacobian = math.log(value[i]) + math.log1p(-value[i])
+                return self.log_entities(value, entities, records) + log_sizes + jacobian
 
-        drawn = slice_step(math.log(float(values[0])), log_density, rng)
-        return np.array([math.exp(drawn)])
+            now = float(drawn[i])
+            if name == "concentration":
+                drawn[i] = math.exp(slice_step(math.log(now), log_density, rng))
+            else:
+                odds = slice_step(math.log(now) - math.log1p(-now), log_density, rng)
+                drawn[i] = 1 / (1 + math.exp(-odds))
+        return drawn
 
     def condition(
         self, values: Floats, entities: int, block_sizes: Int64s, rng: np.random.Generator
     ) -> tuple[Floats, Int64s]:
         """Given t ~ Gamma(c / d + N), each cluster weighs d * t; without discount it weighs c."""
-        concentration = self._concentration(values)
-        if self.discount == 0:
+        concentration, discount = self._fixed(values)
+        if discount == 0:
             return unlimited(math.log(concentration), block_sizes)
-        t = rng.standard_gamma(concentration / self.discount + entities)
-        return unlimited(math.log(self.discount * t), block_sizes)
+        t = rng.standard_gamma(concentration / discount + entities)
+        return unlimited(math.log(discount * t), block_sizes)
 
     def log_size(self, largest: int, values: Floats) -> Floats:
         """Log (1 - d)_{s-1}, a rising factorial."""
         sizes = np.arange(1, largest, dtype=np.float64)
-        return np.concatenate((np.zeros(2), np.cumsum(np.log(sizes - self.discount))))
+        discount = self._fixed(values)[1]
+        return np.concatenate((np.zeros(2), np.cumsum(np.log(sizes - discount))))[: largest + 1]
 
     def log_entities(self, values: Floats, entities: int, records: int) -> float:
         """Log V[N], plus the Gamma density of a learned concentration."""
-        c, d = self._concentration(values), self.discount
+        c, d = self._fixed(values)
         if d == 0:
             log_v = entities * math.log(c)
         else:
@@ -198,8 +212,14 @@ class PitmanYor:
             log_v += self.shape * math.log(rate) - math.lgamma(self.shape)
         return log_v
 
-    def _concentration(self, values: Floats) -> float:
-        return float(values[0]) if self.concentration is None else self.concentration
+    def _fixed(self, values: Floats) -> tuple[float, float]:
+        """Concentration and discount, as given or as learned."""
+        concentration, discount = self.concentration, self.discount
+        if concentration is None:
+            concentration = float(values[0])
+        if discount is None:
+            discount = float(values[-1])
+        return concentration, discount
 
 
 class Ewens(PitmanYor):
@@ -220,6 +240,68 @@ class Ewens(PitmanYor):
 
     def __repr__(self) -> str:
         return f"Ewens(concentration={self.concentration}, shape={self.shape}, rate={self.rate})"
+
+
+@dataclass(frozen=True)
+class ClusterSizes:
+    """Clusters whose sizes are drawn independently from a distribution m that is learned.
+
+    V[N] = N!, W[s] = s! m_s: records fall into clusters whose sizes were drawn one by one from m
+    until they hold all n (Betancourt, Zanella and Steorts 2020). m ~ Dirichlet(`strength` times a
+    distribution that halves from each size to the next), with the sizes above 8 taken together,
+    halving on. Suited to many small clusters: what it learns of pairs says nothing about triples.
+    """
+
+    strength: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.strength < math.inf:
+            raise ConfigError(f"strength = {self.strength} must be a positive number")
+
+    @property
+    def hyperparameters(self) -> tuple[str, ...]:
+        """The share of each size."""
+        return (*(f"size {size}" for size in range(1, SIZES)), f"size {SIZES} or more")
+
+    @property
+    def _base(self) -> Floats:
+        halves = 0.5 ** np.arange(1, SIZES + 1)
+        halves[-1] *= 2.0  # with all larger sizes
+        return self.strength * halves
+
+    def start(self, records: int) -> Floats:
+        """The expected shares."""
+        return self._base / self._base.sum()
+
+    def update(self, values: Floats, sizes: Int64s, rng: np.random.Generator) -> Floats:
+        """Draw the shares: Dirichlet given the number of clusters of each size."""
+        counts = np.zeros(SIZES)
+        some = sizes[1 : SIZES + 1]
+        counts[: len(some)] = some
+        counts[-1] += sizes[SIZES + 1 :].sum()
+        drawn = np.maximum(rng.standard_gamma(self._base + counts), LEAST_SHARE)
+        shares: Floats = drawn / drawn.sum()
+        return shares
+
+    def condition(
+        self, values: Floats, entities: int, block_sizes: Int64s, rng: np.random.Generator
+    ) -> tuple[Floats, Int64s]:
+        """Given t ~ Gamma(N + 1), each cluster weighs t."""
+        return unlimited(math.log(rng.standard_gamma(entities + 1.0)), block_sizes)
+
+    def log_size(self, largest: int, values: Floats) -> Floats:
+        """Log s! m_s."""
+        sizes = np.arange(1, largest + 1, dtype=np.float64)
+        beyond = np.maximum(sizes - SIZES, 0.0)
+        share = np.log(values)[np.minimum(sizes, SIZES).astype(np.int64) - 1]
+        share = share - np.where(sizes >= SIZES, (beyond + 1.0) * math.log(2.0), 0.0)
+        return np.concatenate((np.zeros(1), np.cumsum(np.log(sizes)) + share))
+
+    def log_entities(self, values: Floats, entities: int, records: int) -> float:
+        """Log N!, plus the Dirichlet density of the shares."""
+        base = self._base
+        density = float(((base - 1.0) * np.log(values)).sum()) + math.lgamma(base.sum())
+        return math.lgamma(entities + 1) + density - sum(map(math.lgamma, base))
 
 
 def unlimited(log_unit: float, block_sizes: Int64s) -> tuple[Floats, Int64s]:

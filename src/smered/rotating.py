@@ -84,8 +84,6 @@ def rotate(
         values=layout.values[np.ix_(order, others)],
         exact=layout.exact[others],
         near=layout.near[others],
-        most_balance=layout.most_balance[others],
-        log_far=layout.log_far[others],
         block_start=block_start,
         cell=(np.cumsum(new_cell) - 1).astype(np.int32),
         cell_start=np.append(np.flatnonzero(new_cell), len(key)),
@@ -101,6 +99,7 @@ def rotate(
             odds=np.ascontiguousarray(parameters.odds[:, others]),
             differ=parameters.differ[others],
             rate=parameters.rate[others],
+            closeness=parameters.closeness[others],
         ),
         np.log(parameters.theta[true[first]]).sum(axis=1),
     )

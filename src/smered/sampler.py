@@ -22,6 +22,7 @@ from smered.state import (
     AFTER,
     GRADING,
     LARGEST_BETA,
+    LARGEST_CLOSENESS,
     LEAST_BETA,
     LEAST_THETA,
     ChainState,
@@ -101,7 +102,7 @@ def run_chain(
     """Run one chain, from its start or on from a given state, and yield every sweep."""
     if state is None:
         state = start_state(model, execute.layout, chain, settings.seed)
-        tables = tabulate(state.theta, state.beta, model)
+        tables = tabulate(state.theta, state.beta, model, state.closeness)
         statistics = execute.count(state, tables, settings.seed, chain)
         keep_counts(state, statistics, tables, model, settings.seed, chain)
 
@@ -123,7 +124,7 @@ def run_chain(
         if doubtful and not rest:
             field, pairs = list(doubtful.items())[turn % len(doubtful)]
             draw_jointly(state, model, field, pairs, execute, settings.seed, chain, rng)
-        tables = tabulate(state.theta, state.beta, model)
+        tables = tabulate(state.theta, state.beta, model, state.closeness)
         if isinstance(model.pairs, RotatingBlocks):
             statistics = rotating_sweep(state, model, tables, execute, settings.seed, chain, rng)
         else:
@@ -147,7 +148,7 @@ def grade(
     state: ChainState, model: Model, settings: Settings, chain: int, execute: Serial, before: int
 ) -> None:
     """Grade candidates by the state as it is, and by the states that they were graded by before."""
-    tables = tabulate(state.theta, state.beta, model)
+    tables = tabulate(state.theta, state.beta, model, state.closeness)
     prior = condition_prior(state, model, generator(settings.seed, chain, state.sweep, GRADING))
     evenness = execute.evenness(state, tables, prior)
     state.grade = grade_candidates(evenness, state.grade, before)
@@ -178,7 +179,7 @@ def keep_counts(
     """Take over the counts of true values and distortions."""
     rng = generator(seed, chain, state.sweep, AFTER)
     counts = draw_counts(statistics, tables, model, rng)
-    state.level_counts, state.distorted, state.telling = counts
+    state.level_counts, state.distorted, state.telling, state.slips = counts
 
 
 def draw_parameters(state: ChainState, model: Model, rng: np.random.Generator) -> None:
@@ -192,9 +193,14 @@ def draw_parameters(state: ChainState, model: Model, rng: np.random.Generator) -
     b = np.array([1.0 if part.exact else part.b for part in model.coded])
     drawn = rng.beta(a + state.distorted, b + state.telling - state.distorted)
     state.beta = np.where(model.exact, 0.0, np.clip(drawn, LEAST_BETA, LARGEST_BETA))
-    state.hyperparameters = model.prior.update(
-        state.hyperparameters, state.entities, len(state.entity), rng
-    )
+    if model.close.any():
+        slips, distorted = state.slips.sum(axis=0), state.distorted.sum(axis=0)
+        drawn = np.clip(rng.beta(1 + slips, 1 + distorted - slips), 0.0, LARGEST_CLOSENESS)
+        state.closeness = np.where(model.close, drawn, 0.0)
+    if model.prior.hyperparameters:
+        sizes = np.bincount(np.bincount(state.entity))
+        sizes[0] = 0  # records that name no cluster
+        state.hyperparameters = model.prior.update(state.hyperparameters, sizes, rng)
 
 
 def condition_prior(state: ChainState, model: Model, rng: np.random.Generator) -> BlockPrior:

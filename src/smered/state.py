@@ -12,6 +12,7 @@ from smered.records import number_rows
 __all__ = ["ChainState", "check_state", "generator", "start_state", "tabulate"]
 
 LEAST_THETA, LEAST_BETA, LARGEST_BETA = 1e-300, 1e-100, 1.0 - 2.0**-53
+LARGEST_CLOSENESS, FIRST_CLOSENESS = 1.0 - 1e-9, 0.9
 BEFORE, AFTER, GRADING = 0, 1, 2  # before and after the proposals of a sweep, or between sweeps
 LARGEST_LOG_PRODUCT = 300.0  # brackets of clusters up to `small` stay far below overflow
 
@@ -25,10 +26,12 @@ class ChainState:
     entities: int
     theta: Floats  # (T,)
     beta: Floats  # (R, p)
+    closeness: Floats  # (p,)
     hyperparameters: Floats  # of the prior on the linkage
     level_counts: Int64s  # (T,)
     distorted: Int64s  # (R, p)
     telling: Int64s  # (R, p)
+    slips: Int64s  # (R, p)
     grade: Uint8s  # of each candidate, from the second half of the burn-in on; empty before
 
 
@@ -38,8 +41,14 @@ def generator(seed: int, chain: int, sweep: int, when: int = BEFORE) -> np.rando
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, sweep, when]))
 
 
-def tabulate(theta: Floats, beta: Floats, model: Model) -> Parameters:
-    """Prepare level probabilities and distortion rates for look-up by the kernels."""
+def tabulate(
+    theta: Floats, beta: Floats, model: Model, closeness: Floats | None = None
+) -> Parameters:
+    """Prepare level probabilities and distortion rates for look-up by the kernels.
+
+    `closeness` may be left out where values agree or differ in every field.
+    """
+    closeness = np.zeros(len(model.coded)) if closeness is None else closeness
     starts = model.field_start
     cumulative = np.concatenate([np.cumsum(theta[a:b]) for a, b in itertools.pairwise(starts)])
     odds = np.where(model.exact, 0.0, (1.0 - beta) / np.maximum(beta, LEAST_BETA))
@@ -47,8 +56,8 @@ def tabulate(theta: Floats, beta: Floats, model: Model) -> Parameters:
     rarest = [inverse[a:b].max() for a, b in itertools.pairwise(starts)]
     largest_log_rho = float(np.log1p(odds.max(axis=0) * rarest).max())
     if model.near.any():
-        excess, balance = model.near_tables["near_excess"], model.near_tables["balance"]
-        largest_log_rho += float(np.log1p(excess.max()) - 2.0 * np.log(balance.min()))
+        kernel = model.near_tables["near_kernel"].max(initial=1.0)
+        largest_log_rho += float(np.log1p(kernel) - np.log1p(-closeness.max()))
     small = int(min(LARGEST_LOG_PRODUCT / max(largest_log_rho, 1e-9), 64))
     rate = np.where(model.exact, 0.0, beta[0])
     differ = rate * (2.0 - rate)
@@ -60,9 +69,15 @@ def tabulate(theta: Floats, beta: Floats, model: Model) -> Parameters:
         thrice = (1.0 - theta) * each**3 + theta * (each + (1.0 - each) * inverse) ** 3
     for column in np.flatnonzero(model.near):
         own, near = slice(*starts[column : column + 2]), model.coded[column].near
-        one, both = 2.0 * rate[column] * (1.0 - rate[column]), rate[column] ** 2
-        agree[own] = (1.0 - rate[column]) ** 2 * inverse[own] + one * near.alone + both * near.twice
-    return Parameters(theta, inverse, cumulative, odds, agree, differ, thrice, rate, max(small, 1))
+        close, one = closeness[column], rate[column]
+        agree[own] = (
+            (1.0 - one) ** 2 * inverse[own]
+            + 2.0 * one * (1.0 - one) * (1.0 - close + close * near.itself)
+            + one**2 * (1.0 - close**2 + close**2 * near.twice)
+        )
+    return Parameters(
+        theta, inverse, cumulative, odds, agree, differ, thrice, rate, closeness, max(small, 1)
+    )
 
 
 # How far from each other chains start, so that their agreement means something: which records
@@ -84,6 +99,8 @@ def start_state(model: Model, layout: Layout, chain: int, seed: int) -> ChainSta
         apart = rng.random(len(entity)) < 0.5
         entity = np.where(apart[entity], np.arange(len(entity)), entity).astype(np.int32)
     weights = model.mu + model.shown
+    for column in np.flatnonzero(model.near):
+        weights[slice(*model.field_start[column : column + 2])] = model.coded[column].near.share
     totals = np.add.reduceat(weights, model.field_start[:-1])
     return ChainState(
         sweep=0,
@@ -91,10 +108,12 @@ def start_state(model: Model, layout: Layout, chain: int, seed: int) -> ChainSta
         entities=int((entity == np.arange(len(entity))).sum()),
         theta=weights / np.repeat(totals, np.diff(model.field_start)),
         beta=np.where(model.exact, 0.0, np.full((model.rate_rows, len(model.coded)), rate)),
+        closeness=np.where(model.close, FIRST_CLOSENESS, 0.0),
         hyperparameters=model.prior.start(len(entity)),
         level_counts=np.zeros(len(weights), np.int64),
         distorted=np.zeros((model.rate_rows, len(model.coded)), np.int64),
         telling=np.zeros((model.rate_rows, len(model.coded)), np.int64),
+        slips=np.zeros((model.rate_rows, len(model.coded)), np.int64),
         grade=np.empty(0, np.uint8),
     )
 

@@ -26,7 +26,7 @@ from smered.state import ChainState
 __all__ = ["Desk", "Serial"]
 
 MOVE_COUNTS = 6  # merges, splits and transfers, proposed and accepted
-SUMMED = 5  # the first arrays of Statistics are summed over threads, the others are shared
+SUMMED = 6  # the first arrays of Statistics are summed over threads, the others are shared
 
 
 # first and last block, seed, chain, sweep, layout and parameters: what every kernel begins with
@@ -68,6 +68,7 @@ class Serial:
                     level_counts=np.zeros(len(model.mu), np.int64),
                     distorted=np.zeros(model.observed.shape, np.int64),
                     telling=np.zeros(model.observed.shape, np.int64),
+                    slips=np.zeros(model.observed.shape, np.int64),
                     agreed=np.zeros((MOST_AGREED + 1, len(model.mu)), np.int64),
                     moves=np.zeros(MOVE_COUNTS, np.int64),
                     block_entities=block_entities,

@@ -41,7 +41,7 @@ class CodedField:
 
     name: str
     codes: Int32s  # (n,) -1 where missing
-    levels: pa.Array  # text, one per level
+    levels: pa.Array  # text, one per level; with twins after them, see `smered.near`
     mu: Floats  # (levels,) 0 where distorted values fall near the true one: phi is not learned
     a: float
     b: float
@@ -60,8 +60,8 @@ class CodedField:
 
     @cached_property
     def share(self) -> Floats:
-        """The share of each level among the values that records show (levels,)."""
-        shown = np.bincount(self.codes[self.codes >= 0], minlength=len(self.mu))
+        """The share of each level that records show among all values (shown levels,)."""
+        shown = np.bincount(self.codes[self.codes >= 0])
         return shown / shown.sum()
 
     @cached_property

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from smered.errors import ConfigError, DataWarning
 from smered.fields.field import DEFAULT_A, DEFAULT_B, CodedField, Similar, check_rates
@@ -22,6 +23,7 @@ Pairs = tuple[Int64s, Int64s, Floats]
 STORED = "own"  # a similarity of the user's own in a run folder, which keeps what it found
 
 DEFAULT_THRESHOLD, DEFAULT_SCALE = 0.7, 10.0
+TWIN = "~"  # before a value: all values near it that no record shows
 SLIP = 0.5  # similarity of numbers and dates that one slip turns into each other
 DATE_FORMATS = ("%Y-%m-%d", "%Y%m%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d")
 
@@ -195,14 +197,17 @@ def code_near(
     if math.isinf(b):  # never distorted: values agree or differ
         return CodedField(field.name, column.codes, levels, np.ones(len(levels)), field.a, b)
 
+    shown = levels.to_pylist()
+
     def find() -> Neighbours:
         if field.name in records.neighbours:
             return records.neighbours[field.name]
-        return neighbours(*pairs(levels.to_pylist()), len(levels))
+        return neighbours(*pairs(shown), len(shown))
 
-    similar = Similar(
-        find, threshold, field.scale, field.may_equal, lambda: keys(levels.to_pylist())
-    )
+    similar = Similar(find, threshold, field.scale, field.may_equal, lambda: keys(shown))
+    if not field.may_equal:
+        twins = pc.binary_join_element_wise(pa.scalar(TWIN), levels, "")
+        levels = pa.concat_arrays([levels, twins])
     return CodedField(field.name, column.codes, levels, np.zeros(len(levels)), field.a, b, similar)
 
 

@@ -14,7 +14,7 @@ from smered.kernels.clusters import gather
 from smered.kernels.jit import jit, jit_inline
 from smered.kernels.likelihood import tally_levels
 from smered.kernels.lookup import level_at, record_odds
-from smered.kernels.near import draw_near
+from smered.kernels.near import slip_share
 from smered.kernels.rng import DISTORT, EXTRA, ROTATE, ROTATE_EXTRA, TRUE, stream, uniform, words
 from smered.layout import MOST_AGREED, ZERO
 
@@ -44,8 +44,6 @@ def draw_true(size, field, u, extra, used, layout, parameters, scratch):
 
     A seen level v weighs theta_v times its tally of rho, every unseen one its theta.
     """
-    if layout.near[field]:
-        return draw_near(size, field, u, extra, used, layout, parameters, scratch)
     distinct = tally_levels(ZERO, size, field, layout, parameters, scratch)
     top = 0.0
     if size > parameters.small:
@@ -113,7 +111,9 @@ def is_distorted(record, field, true, word, layout, parameters):
     if level != true:
         return True
     ratio = record_odds(record, field, layout, parameters) * parameters.inverse_theta[level]
-    return uniform(word) * (layout.alone[level] + ratio) < layout.alone[level]
+    close = parameters.closeness[field]
+    again = 1.0 - close + close * layout.near_itself[level]  # psi(level | level) / theta
+    return uniform(word) * (again + ratio) < again
 
 
 @jit
@@ -151,11 +151,16 @@ def count_latent(block, seed, chain, sweep, layout, parameters, clusters, scratc
                 record = scratch.members[i]
                 if layout.values[record, field] >= 0:
                     row = layout.rate_row[layout.cell_file[layout.cell[record]]]
-                    word = words(distort, (record - start) * fields + field)[0]
+                    word, slip = words(distort, (record - start) * fields + field)
                     statistics.telling[row, field] += 1
                     if is_distorted(record, field, true, word, layout, parameters):
-                        statistics.level_counts[layout.values[record, field]] += 1
+                        shown = layout.values[record, field]
+                        statistics.level_counts[shown] += 1
                         statistics.distorted[row, field] += 1
+                        if layout.near[field] and uniform(slip) < slip_share(
+                            shown, true, field, layout, parameters
+                        ):
+                            statistics.slips[row, field] += 1
 
 
 @jit_inline

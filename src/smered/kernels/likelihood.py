@@ -14,7 +14,7 @@ import math
 
 from smered.kernels.jit import jit, jit_inline
 from smered.kernels.lookup import record_odds, record_rate
-from smered.kernels.near import log_near_weight, near_pair_weight
+from smered.kernels.near import add_near, add_to_tally, near_pair_weight
 
 __all__ = ["log_bracket", "log_weight", "tally_levels"]
 
@@ -36,16 +36,14 @@ def tally_levels(first, size, field, layout, parameters, scratch):
         level = layout.values[record, field]
         if level < 0:
             continue
-        ratio = record_odds(record, field, layout, parameters) * parameters.inverse_theta[level]
-        held = scratch.tally[level]
-        if held == 0.0:
-            scratch.seen[distinct] = level
-            distinct += 1
-            scratch.tally[level] = math.log1p(ratio) if in_logs else 1.0 + ratio
-        elif in_logs:
-            scratch.tally[level] = held + math.log1p(ratio)
+        if layout.near[field]:
+            distinct = add_near(
+                record, level, field, in_logs, distinct, layout, parameters, scratch
+            )
         else:
-            scratch.tally[level] = held * (1.0 + ratio)
+            odds = record_odds(record, field, layout, parameters)
+            ratio = odds * parameters.inverse_theta[level]
+            distinct = add_to_tally(level, ratio, in_logs, distinct, scratch)
     return distinct
 
 
@@ -80,10 +78,11 @@ def log_bracket(first, size, field, layout, parameters, scratch):
         total += math.exp(math.log(parameters.theta[level]) + scratch.tally[level] - top)
         scratch.tally[level] = 0.0
     log_rates = 0.0
+    far = 1.0 - parameters.closeness[field]
     for i in range(first, first + size):
         record = scratch.members[i]
         if layout.values[record, field] >= 0:
-            log_rates += math.log(record_rate(record, field, layout, parameters))
+            log_rates += math.log(far * record_rate(record, field, layout, parameters))
     return top + math.log(total) + log_rates
 
 
@@ -96,10 +95,11 @@ def bracket(first, size, field, layout, parameters, scratch):
         level = scratch.seen[i]
         total += parameters.theta[level] * (scratch.tally[level] - 1.0)
         scratch.tally[level] = 0.0
+    far = 1.0 - parameters.closeness[field]
     for i in range(first, first + size):
         record = scratch.members[i]
         if layout.values[record, field] >= 0:
-            total *= record_rate(record, field, layout, parameters)
+            total *= far * record_rate(record, field, layout, parameters)
     return total
 
 
@@ -174,7 +174,7 @@ def log_triple_weight(first, layout, parameters, scratch):
     product = 1.0
     for field in range(layout.exact.shape[0]):
         if layout.near[field]:
-            total += log_near_weight(first, 3, field, layout, parameters, scratch)
+            total += log_bracket(first, 3, field, layout, parameters, scratch)
             continue
         product *= triple_weight(
             layout.values[one, field],
@@ -195,8 +195,6 @@ def log_large_weight(first, size, layout, parameters, scratch):
     for field in range(layout.exact.shape[0]):
         if layout.exact[field]:
             product *= exact_factor(first, size, field, layout, parameters, scratch)
-        elif layout.near[field]:
-            total += log_near_weight(first, size, field, layout, parameters, scratch)
         elif size > parameters.small:
             total += log_bracket(first, size, field, layout, parameters, scratch)
         else:

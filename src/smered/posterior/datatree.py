@@ -41,6 +41,8 @@ def make_datatree(posterior: "Posterior") -> "xarray.DataTree":
     else:
         variables["beta"] = ((*axes, "field"), rates[:, :, 0])
     for part, values in zip(model.coded, posterior.theta.values(), strict=True):
+        if part.similar is not None:
+            continue  # its level probabilities are not learned
         dimension = f"theta_{part.name}_level"
         coordinates[dimension] = part.levels.to_pylist()
         variables[f"theta_{part.name}"] = ((*axes, dimension), values)

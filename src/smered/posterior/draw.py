@@ -28,7 +28,13 @@ class Redrawer:
         self._execute = Serial(self._model, layout)
 
     def __call__(
-        self, chain: int, draw: int, entity: Int64s, theta: Floats, beta: Floats
+        self,
+        chain: int,
+        draw: int,
+        entity: Int64s,
+        theta: Floats,
+        beta: Floats,
+        closeness: Floats,
     ) -> tuple[Int32s, Int32s]:
         """Return y and z at every record (n, p); -1 where there is no value."""
         model, order = self._model, self._model.order
@@ -40,13 +46,15 @@ class Redrawer:
             entities=len(first),
             theta=theta,
             beta=beta,
+            closeness=closeness,
             hyperparameters=np.empty(0),
             level_counts=np.empty(0, np.int64),
             distorted=np.empty((0, 0), np.int64),
             telling=np.empty((0, 0), np.int64),
+            slips=np.empty((0, 0), np.int64),
             grade=np.empty(0, np.uint8),
         )
-        tables = tabulate(theta, beta, model)
+        tables = tabulate(theta, beta, model, closeness)
         drawn = self._execute.latent(state, tables, self._settings.seed, chain)
         true, distorted = np.empty_like(drawn[0]), np.empty_like(drawn[1])
         true[order], distorted[order] = drawn
@@ -86,7 +94,8 @@ class DrawView:
     @cached_property
     def _latent(self) -> tuple[Int32s, Int32s]:
         theta = np.concatenate(list(self.theta.values()))
-        return self._redraw(self.chain, self.draw, self.linkage, theta, self.beta)
+        closeness = self._posterior.closeness[self.chain, self.draw]
+        return self._redraw(self.chain, self.draw, self.linkage, theta, self.beta, closeness)
 
     @property
     def true_values(self) -> Int32s:

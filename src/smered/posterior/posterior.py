@@ -130,7 +130,7 @@ class Posterior:
 
     def _lists(self, name: str) -> Floats:
         flat = self._draws(name)[name].combine_chunks().flatten().to_numpy()
-        least = {"theta": np.nextafter(0, 1), "beta": 0.0}.get(name)
+        least = {"theta": np.nextafter(0, 1), "beta": 0.0, "closeness": 0.0}.get(name)
         if least is not None and not ((flat >= least) & (flat <= 1)).all():
             raise RunError(f"the draws are damaged: {name} holds what is no probability")
         return flat.reshape(self.chains, self.draws, -1)
@@ -138,17 +138,27 @@ class Posterior:
     @cached_property
     def theta(self) -> dict[str, Floats]:
         """Level probabilities of each field (chains, draws, levels)."""
-        flat, start = self._lists("theta"), self.model.field_start
-        return {
-            part.name: flat[:, :, start[i] : start[i + 1]]
-            for i, part in enumerate(self.model.coded)
-        }
+        flat = self._lists("theta")
+        found, first = {}, 0
+        for part in self.model.coded:
+            if part.similar is None:
+                found[part.name] = flat[:, :, first : first + len(part.mu)]
+                first += len(part.mu)
+            else:  # not learned
+                shape = (self.chains, self.draws, len(part.mu))
+                found[part.name] = np.broadcast_to(part.near.share, shape)
+        return found
 
     @cached_property
     def beta(self) -> Floats:
         """Distortion rates (chains, draws, rows, fields): one row, or one per file."""
         rows, fields = self.model.observed.shape
         return self._lists("beta").reshape(self.chains, self.draws, rows, fields)
+
+    @cached_property
+    def closeness(self) -> Floats:
+        """Share of slips among distorted values (chains, draws, fields); 0 where all are alike."""
+        return self._lists("closeness")
 
     @cached_property
     def hyperparameters(self) -> dict[str, Floats]:

@@ -6,21 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from smered.errors import ConfigError, RunError
-from smered.fields import Categorical, Field, Joint
+from smered.fields import Categorical, Date, Field, Joint, Number, Text
 from smered.model import Model, as_fields
 from smered.pairs import InformedPairs, PairChoice, RotatingBlocks, UniformPairs
-from smered.priors import Ewens, PitmanYor, Prior, UniformLabels, UniformPartitions
+from smered.priors import ClusterSizes, Ewens, PitmanYor, Prior, UniformLabels, UniformPartitions
 from smered.records import Records
 
 __all__ = ["describe_model", "rebuild_model"]
 
 # The only names that a description may hold. A new field type, prior or pair choice joins here.
-FIELDS = {"Categorical": Categorical, "Joint": Joint}
+FIELDS = {"Categorical": Categorical, "Joint": Joint, "Text": Text, "Number": Number, "Date": Date}
 PRIORS = {
     "UniformLabels": UniformLabels,
     "UniformPartitions": UniformPartitions,
     "Ewens": Ewens,
     "PitmanYor": PitmanYor,
+    "ClusterSizes": ClusterSizes,
 }
 PAIRS = {choice.__name__: choice for choice in (InformedPairs, RotatingBlocks, UniformPairs)}
 INFINITY = "inf"  # JSON has no infinity

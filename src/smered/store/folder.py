@@ -35,7 +35,7 @@ from smered.store.schema import Checkpoint, RunFile, read_checked
 
 __all__ = ["FORMAT", "RunFolder"]
 
-FORMAT = 1
+FORMAT = 2
 RUN, LOCK, LOG = "run.json", "lock", "smered.log"
 STATE = pa.schema([pa.field("name", pa.string()), pa.field("data", pa.binary())])
 OUTPUTS = [f"{table}.{kind}" for table in ("linked", "entities", "pairs")
@@ -240,7 +240,7 @@ class RunFolder:
         checkpoint = self._checkpoint(chain)
         self.clean(chain)
         if not checkpoint:
-            return None, ChainRecorder(chain, model.order)
+            return None, ChainRecorder(chain, model.order, model.learned)
         table = self._part(checkpoint, checkpoint.state, STATE)
         state, recorder = unpack_state(table, checkpoint, chain, model)
         if checkpoint.unfinished:
@@ -372,16 +372,19 @@ def unpack_state(
         entities=int((entity == np.arange(n)).sum()),
         theta=array("theta", np.float64, levels),
         beta=array("beta", np.float64, *rates),
+        closeness=array("closeness", np.float64, rates[1]),
         hyperparameters=array("hyperparameters", np.float64, len(model.prior.hyperparameters)),
         level_counts=array("level_counts", np.int64, levels),
         distorted=array("distorted", np.int64, *rates),
         telling=array("telling", np.int64, *rates),
+        slips=array("slips", np.int64, *rates),
         grade=np.frombuffer(data.get("grade", b""), np.uint8).copy(),
     )
     started = checkpoint.draws > 0
     recorder = ChainRecorder(
         chain,
         model.order,
+        model.learned,
         array("entity_at_last_draw", np.int32, n if started else 0),
         array("born", np.int32, n),
         array("moves", np.int64, len(MOVES)),

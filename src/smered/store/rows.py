@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from smered.layout import Int32s, Int64s
+from smered.layout import Bools, Int32s, Int64s
 from smered.sampler import Step
 from smered.store.lifetimes import LIFETIMES, LifetimeRecorder
 
@@ -30,6 +30,7 @@ DRAWS = pa.schema(
         *(required(name, pa.int64()) for name in MOVES),
         required("theta", pa.list_(required("probability", pa.float64()))),
         required("beta", pa.list_(required("rate", pa.float64()))),
+        required("closeness", pa.list_(required("share", pa.float64()))),
         required("hyperparameters", pa.list_(required("value", pa.float64()))),
     ]
 )
@@ -58,11 +59,13 @@ class ChainRecorder:
         self,
         chain: int,
         order: Int64s,
+        learned: Bools,
         entity: Int32s | None = None,
         born: Int32s | None = None,
         moves: Int64s | None = None,
     ) -> None:
         self.lifetimes = LifetimeRecorder(chain, order, entity, born)
+        self._learned = learned  # which level probabilities change from draw to draw
         self.moves = np.zeros(len(MOVES), np.int64) if moves is None else moves
         self.last_draw = -1
         self._since = time.perf_counter()
@@ -85,8 +88,9 @@ class ChainRecorder:
             | {"entities": state.entities, "log_posterior": step.log_posterior}
             | dict(zip(MOVES, self.moves.tolist(), strict=True))
             | {
-                "theta": state.theta,
+                "theta": state.theta[self._learned],
                 "beta": state.beta.ravel(),
+                "closeness": state.closeness,
                 "hyperparameters": state.hyperparameters,
             }
         )
