@@ -1,7 +1,8 @@
 """A first link.toml from a look at the data: what it guesses, and why."""
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -12,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from smered.config import Configuration, FieldTable
+from smered.config.schema import FieldType, ModelTable, PriorTable
+from smered.fields.near import as_number, read_dates
 from smered.layout import Int32s
 from smered.records import as_text, number_rows, ordinary, plain
 from smered.sources import Source, to_folder
@@ -29,6 +32,10 @@ STABLE_NAME = re.compile(
 )
 MARKERS = {"na", "n/a", "nan", "null", "none", "nil", ".", "-", "--", "?", "unknown", "missing"}
 MARKERS |= {"not known", "unk", "#n/a", "-9", "-99", "-999"}
+FEW_LEVELS = 40  # up to so many values, a column is taken as categories
+MOST = 0.9  # of a column's values make its type
+MOST_DIGITS = 5  # longer numbers are read like texts: telephone numbers, ids
+EXPECTED_A, EXPECTED_B = 1.0, 49.0  # one value in fifty is expected to be wrong; weak
 MOST_FILES = 50  # a column with more values says hardly which file a row came from
 MANY_RECORDS = 20_000  # below, blocks save little
 MOST_PARTNERS = 2_000  # records that an average record shares its block with
@@ -118,21 +125,30 @@ def guess(
             reasons["id"] = "no column is different in every row; rows are numbered"
     fields = {name: table.model_dump() for name, table in given.fields.items()}
     if not fields:
-        for column in free:
-            why = useless(column)
+        for column in sorted(free, key=lambda c: -c.levels):  # what determines others comes first
+            why = useless(column) or determined(column, [columns[name] for name in fields])
             if why:
                 data["ignore"] = [*data["ignore"], column.name]
                 reasons[f"ignore.{column.name}"] = f"{column.name!r} {why}"
             else:
-                fields[column.name] = FieldTable().model_dump()
-                reasons[f"fields.{column.name}"] = describe(column)
+                kind, why = guess_type(column)
+                fields[column.name] = FieldTable(type=kind).model_dump()
+                reasons[f"fields.{column.name}"] = f"{kind}, {why}; {missing_share(column)}"
+        fields = {name: fields[name] for name in names if name in fields}
     if not data["blocks"]:
         compared = [columns[name] for name in fields if name in columns]
         data["blocks"], reasons["blocks"] = find_blocks(compared)
     data["files"] = [to_folder(place, folder) for place in data["files"]]
     if any(parse_address(place).secrets for place in given.data.files if is_address(place)):
         reasons["files"] = "the password is left out; give it in PGPASSWORD or ~/.pgpass"
-    content = given.model_dump() | {"data": data, "fields": fields}
+    model = given.model.model_dump()
+    if given.model == ModelTable():
+        model |= {"a": EXPECTED_A, "b": EXPECTED_B, "prior": PriorTable(type="cluster-sizes")}
+        reasons["prior"] = (
+            "cluster-sizes learns from the data how many records an entity has; over public files "
+            "it gave the most accurate and the most honest answers"
+        )
+    content = given.model_dump() | {"data": data, "fields": fields, "model": model}
     return Configuration.model_validate(content), reasons
 
 
@@ -164,13 +180,36 @@ def useless(column: Profile) -> str:
     return ""
 
 
-def describe(column: Profile) -> str:
-    """What a field looks like."""
-    share = 1 - column.present / len(column.codes)
-    text = f"categorical, {column.levels:,} levels, {share:.1%} missing"
-    if column.levels > column.present / 2:
-        text += "; most values occur once, and a misspelt value counts as a different one"
-    return text
+def determined(column: Profile, others: Iterable[Profile]) -> str:
+    """Why a column tells nothing more than another, if it does not."""
+    for other in others:
+        both = (column.codes >= 0) & (other.codes >= 0)
+        known = number_rows([other.codes[both]], int(both.sum()))
+        pairs = number_rows([other.codes[both], column.codes[both]], int(both.sum()))
+        groups = int(known.max(initial=-1)) + 1
+        telling = groups <= both.sum() / 10  # else other values are too rare to tell
+        if both.any() and telling and int(pairs.max()) + 1 == groups and column.levels > 1:
+            return f"follows from {other.name!r}: comparing both would count the same thing twice"
+    return ""
+
+
+def guess_type(column: Profile) -> tuple[FieldType, str]:
+    """The type of a field, and why."""
+    values = f"{column.levels:,} values"
+    if column.levels <= FEW_LEVELS:
+        return "categorical", f"{values} that agree or differ"
+    dates = read_dates(column.values, None)
+    if sum(date is not None and 1800 <= date.year <= 2100 for date in dates) > MOST * len(dates):
+        return "date", values
+    numbers = [value for value in column.values if not math.isnan(as_number(value))]
+    if len(numbers) > MOST * column.levels and np.median([len(v) for v in numbers]) <= MOST_DIGITS:
+        return "number", f"{values}; near numbers and one wrong digit count as small errors"
+    return "text", f"{values}; a misspelt value is still near the right one"
+
+
+def missing_share(column: Profile) -> str:
+    """How much of a column is missing."""
+    return f"{1 - column.present / len(column.codes):.1%} missing"
 
 
 def find_blocks(columns: list[Profile]) -> tuple[list[str], str]:

@@ -69,7 +69,7 @@ def near_tables(
     lists = np.concatenate((counts + 1, np.zeros(len(share) - values, np.int64)))
     near = level[order].astype(np.int32)
     kernel = kernel[order]
-    twice = np.bincount(owner[order], share[near] * kernel**2, minlength=len(share))
+    squares: Floats = share[near] * kernel**2
     itself = beside if may_equal else np.zeros(len(share))
     return NearTables(
         share=np.maximum(share, LEAST_SHARE),
@@ -77,5 +77,5 @@ def near_tables(
         level=near,
         kernel=kernel,
         itself=itself,
-        twice=twice,
+        twice=np.bincount(owner[order], squares, minlength=len(share)).astype(np.float64),
     )

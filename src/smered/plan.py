@@ -78,7 +78,7 @@ def make_plan(model: Model, settings: Settings, *, look_for_pairs: bool = True) 
             FieldPlan(
                 part.name,
                 f"{type(field).__name__.lower()}{', exact' if part.exact else ''}",
-                len(part.share),
+                part.values,
                 int((part.codes < 0).sum()),
             )
             for field, part in zip(as_fields(model.fields), model.coded, strict=True)

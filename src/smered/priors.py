@@ -265,13 +265,14 @@ class ClusterSizes:
 
     @property
     def _base(self) -> Floats:
-        halves = 0.5 ** np.arange(1, SIZES + 1)
+        halves: Floats = 0.5 ** np.arange(1, SIZES + 1, dtype=np.float64)
         halves[-1] *= 2.0  # with all larger sizes
         return self.strength * halves
 
     def start(self, records: int) -> Floats:
         """The expected shares."""
-        return self._base / self._base.sum()
+        shares: Floats = self._base / self._base.sum()
+        return shares
 
     def update(self, values: Floats, sizes: Int64s, rng: np.random.Generator) -> Floats:
         """Draw the shares: Dirichlet given the number of clusters of each size."""
@@ -295,7 +296,8 @@ class ClusterSizes:
         beyond = np.maximum(sizes - SIZES, 0.0)
         share = np.log(values)[np.minimum(sizes, SIZES).astype(np.int64) - 1]
         share = share - np.where(sizes >= SIZES, (beyond + 1.0) * math.log(2.0), 0.0)
-        return np.concatenate((np.zeros(1), np.cumsum(np.log(sizes)) + share))
+        found: Floats = np.concatenate((np.zeros(1), np.cumsum(np.log(sizes)) + share))
+        return found
 
     def log_entities(self, values: Floats, entities: int, records: int) -> float:
         """Log N!, plus the Dirichlet density of the shares."""

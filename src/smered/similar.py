@@ -1,7 +1,7 @@
 """Which values are similar: every pair above a threshold, without comparing all pairs."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ __all__ = ["MOST_EDITS", "SIMILARITIES", "Neighbours", "Similarity", "find_simil
 
 Similarity = str | Callable[[str, str], float]
 
-SIMILARITIES = {
+SIMILARITIES: dict[str, Any] = {
     "damerau": DamerauLevenshtein.normalized_similarity,
     "levenshtein": Levenshtein.normalized_similarity,
     "jaro-winkler": JaroWinkler.normalized_similarity,
@@ -61,7 +61,9 @@ def find_similar(
     if callable(similarity):
         return compare_all(values, similarity, threshold)
     if similarity not in SIMILARITIES:
-        raise ConfigError(f"no similarity {similarity!r}; {suggest(similarity, SIMILARITIES)}")
+        raise ConfigError(
+            f"no similarity {similarity!r}; {suggest(similarity, list(SIMILARITIES))}"
+        )
     views = list((prefix_views if similarity == "jaro-winkler" else edit_views)(values, threshold))
     rests = [count_rests_of(texts, most) for texts, most, _ in views]
     if similarity == "jaro-winkler" and sum(map(sum, rests)) > MOST_RESTS * len(values):
@@ -104,7 +106,8 @@ def compare_all(
         )
     one, two = np.triu_indices(len(values), 1)
     score = np.array(
-        [similarity(values[i], values[j]) for i, j in zip(one, two, strict=True)], np.float64
+        [similarity(values[i], values[j]) for i, j in zip(one.tolist(), two.tolist(), strict=True)],
+        np.float64,
     )
     if len(score) and not ((score >= 0) & (score <= 1)).all():
         raise ConfigError("a similarity must lie between 0 and 1")
@@ -132,13 +135,9 @@ def compare_all_fast(values: Sequence[str], threshold: float) -> tuple[Int64s, I
         one, two = np.nonzero(score >= threshold - ROUNDING)
         later = two > one
         found.append((one[later] + at, two[later] + at, score[one[later], two[later]]))
-    one, two, kept = zip(*found, strict=True) if found else ((), (), ())
-    whole = np.empty(0, np.int64)
-    return (
-        np.concatenate((whole, *one)),
-        np.concatenate((whole, *two)),
-        np.concatenate((whole, *kept)),
-    )
+    one = np.concatenate([part[0] for part in found] or [np.empty(0, np.int64)])
+    two = np.concatenate([part[1] for part in found] or [np.empty(0, np.int64)])
+    return one, two, np.concatenate([part[2] for part in found] or [np.empty(0)])
 
 
 View = tuple[Sequence[str], Int64s, NDArray[np.uint64]]
@@ -161,7 +160,7 @@ def prefix_views(values: Sequence[str], threshold: float) -> Iterator[View]:
     for prefix in range(LONGEST_PREFIX + 1):
         least = (threshold - PREFIX_WEIGHT * prefix) / (1.0 - PREFIX_WEIGHT * prefix)
         most = np.floor(3.0 * (1.0 - least) * length + ROUNDING).astype(np.int64)
-        long_enough = np.flatnonzero(length >= prefix)
+        long_enough = np.flatnonzero(length >= prefix).tolist()
         texts = ["".join(sorted(values[i])) for i in long_enough]
         if prefix == LONGEST_PREFIX:  # the prefix tells enough
             texts, most = [""] * len(texts), np.zeros(len(values), np.int64)

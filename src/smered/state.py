@@ -53,7 +53,9 @@ def tabulate(
     cumulative = np.concatenate([np.cumsum(theta[a:b]) for a, b in itertools.pairwise(starts)])
     odds = np.where(model.exact, 0.0, (1.0 - beta) / np.maximum(beta, LEAST_BETA))
     inverse = 1.0 / theta
-    rarest = [inverse[a:b].max() for a, b in itertools.pairwise(starts)]
+    rarest = np.array([inverse[a:b].max() for a, b in itertools.pairwise(starts)])
+    for column in np.flatnonzero(model.near):  # twins are never shown
+        rarest[column] = 1.0 / model.coded[column].near.share[: model.coded[column].values].min()
     largest_log_rho = float(np.log1p(odds.max(axis=0) * rarest).max())
     if model.near.any():
         kernel = model.near_tables["near_kernel"].max(initial=1.0)

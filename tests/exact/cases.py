@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from smered.execute import make_executor
-from smered.fields import Categorical
+from smered.fields import Categorical, Date, Number, Text
 from smered.model import Model
 from smered.pairs import PairTables
 from smered.records import Records
@@ -16,8 +16,26 @@ from smered.state import check_state, generator, start_state, tabulate
 PROPOSALS = 20
 
 
-def tiny_model(*, blocks=1, exact=False, **settings):
-    """Five records (six in two blocks) with agreement, disagreement and missing values."""
+NEAR = {
+    # values near each other in a chain, and one near none
+    "text": (Text("second", threshold=0.5, scale=1.5, a=1, b=4), ["anna", "anne", "hanne", "otto"]),
+    "text-that-may-equal": (
+        Text("second", threshold=0.5, scale=1.5, may_equal=True, a=1, b=4),
+        ["anna", "anne", "hanne", "otto"],
+    ),
+    "number": (Number("second", within=2, scale=1.5, a=1, b=4), ["1950", "1951", "1905", "x"]),
+    "date": (
+        Date("second", scale=1.5, a=1, b=4),
+        ["1950-03-04", "1950-04-03", "1951-03-04", "2001-12-31"],
+    ),
+}
+
+
+def tiny_model(*, blocks=1, exact=False, near=None, **settings):
+    """Five records (six in two blocks) with agreement, disagreement and missing values.
+
+    `near`: a kind of field whose distorted values fall near the true one, in place of the second.
+    """
     rows = {
         "file": ["A", "A", "B", "B", "C"] + ["C"] * (blocks - 1),
         "first": ["x", "x", "x", "y", None] + ["y"] * (blocks - 1),
@@ -25,6 +43,10 @@ def tiny_model(*, blocks=1, exact=False, **settings):
         "block": ["1", "1", "1", "1", "1"] if blocks == 1 else ["1", "1", "1", "2", "2", "2"],
     }
     fields = [Categorical("first", a=2, b=3), Categorical("second", a=1, b=4)]
+    if near:
+        fields[1], values = NEAR[near]
+        shown = [0, 1, 0, 2, 3] + [1] * (blocks - 1)
+        rows["second"] = [values[i] for i in shown]
     if exact:
         rows["sure"] = ["u", "u", "u", "u", None] + ["v"] * (blocks - 1)
         fields.append(Categorical("sure", b=np.inf))
@@ -62,11 +84,24 @@ class HandPicked:
 
 def fixed_parameters(model):
     """Level probabilities and distortion rates that make links neither certain nor rare."""
-    theta = [np.linspace(1, 2, len(part.mu)) / np.linspace(1, 2, len(part.mu)).sum()
-             for part in model.coded]  # fmt: skip
+    theta = [
+        np.linspace(1, 2, len(part.mu)) / np.linspace(1, 2, len(part.mu)).sum()
+        if part.similar is None
+        else part.near.share
+        for part in model.coded
+    ]
     rows, fields = model.observed.shape
     beta = 0.1 + 0.2 * np.arange(rows * fields).reshape(rows, fields) / (rows * fields)
     return theta, np.where(model.exact, 0.0, beta)
+
+
+CLOSENESS = 0.7
+
+
+def fixed_tables(model, theta, beta):
+    """What kernels look up, at these parameters."""
+    closeness = np.where(model.close, CLOSENESS, 0.0)
+    return tabulate(np.concatenate(theta), beta, model, closeness)
 
 
 def run_fixed(model, theta, beta, sweeps, *, threads=1, seed=1, in_logs=False):
@@ -74,7 +109,7 @@ def run_fixed(model, theta, beta, sweeps, *, threads=1, seed=1, in_logs=False):
     layout = model.layout(proposals=PROPOSALS)
     execute = make_executor(model, layout, threads)
     state = start_state(model, layout, 1, seed)
-    tables = tabulate(np.concatenate(theta), beta, model)
+    tables = fixed_tables(model, theta, beta)
     if in_logs:
         tables = tables._replace(small=1)
     n, order = len(model.records), model.order

@@ -37,29 +37,57 @@ def is_legal(labels, model: Model):
     return True
 
 
-def cluster_likelihood(values, theta, betas):
+def channel(part, theta, closeness):
+    """psi[y, v]: the distribution of a distorted value given the true one."""
+    if part.similar is None:
+        return np.tile(theta, (len(theta), 1))
+    found, similar = part.neighbours, part.similar
+    shares = np.bincount(part.codes[part.codes >= 0]) / (part.codes >= 0).sum()
+    n = len(shares)
+    pull = np.zeros((n, n))
+    for v in range(n):
+        for i in range(found.start[v], found.start[v + 1]):
+            step = (found.similarity[i] - similar.threshold) / (1 - similar.threshold)
+            pull[v, found.level[i]] = math.exp(similar.scale * step)
+    reach = pull @ shares
+    flow = np.zeros((len(theta), len(theta)))  # share of y times the chance that a slip makes v
+    for y, v in itertools.product(range(n), repeat=2):
+        if pull[y, v]:
+            flow[y, v] = shares[y] * shares[v] * pull[y, v] / max(reach[y], reach[v])
+    for y in range(n):
+        missing = shares[y] - flow[y].sum()
+        twin = y if similar.may_equal else n + y
+        flow[y, twin] = flow[twin, y] = missing
+    total = flow.sum(axis=1)
+    slips = np.divide(flow, total[:, None], out=np.eye(len(theta)), where=total[:, None] > 0)
+    return closeness * slips + (1 - closeness) * theta
+
+
+def cluster_likelihood(values, theta, betas, psi=None):
     """Sum over y and all z of p(y) prod_r p(z_r) p(x_r | y, z_r); a missing x has no z."""
     seen = [(x, beta) for x, beta in zip(values, betas, strict=True) if x >= 0]
+    psi = np.tile(theta, (len(theta), 1)) if psi is None else psi
     total = 0.0
     for y, p_y in enumerate(theta):
         for z in itertools.product((0, 1), repeat=len(seen)):
             product = p_y
             for (x, beta), distorted in zip(seen, z, strict=True):
-                product *= beta * theta[x] if distorted else (1 - beta) * (x == y)
+                product *= beta * psi[y, x] if distorted else (1 - beta) * (x == y)
             total += product
     return total
 
 
-def log_likelihood(labels, model: Model, theta, beta):
+def log_likelihood(labels, model: Model, theta, beta, closeness=0.7):
     """theta: one vector per field; beta (rows, fields)."""
     total = 0.0
+    psi = [channel(part, theta[i], closeness) for i, part in enumerate(model.coded)]
     for label in set(labels):
         members = [r for r in range(len(labels)) if labels[r] == label]
         rows = [model.records.file[r] if model.rate_rows > 1 else 0 for r in members]
         for column, part in enumerate(model.coded):
             values = [part.codes[r] for r in members]
             betas = [beta[row, column] for row in rows]
-            likelihood = cluster_likelihood(values, theta[column], betas)
+            likelihood = cluster_likelihood(values, theta[column], betas, psi[column])
             if likelihood == 0:
                 return -math.inf
             total += math.log(likelihood)
@@ -74,6 +102,11 @@ def log_prior(labels, prior, concentration=None):
         return math.log(math.perm(n, len(sizes)))
     if kind == "UniformPartitions":
         return 0.0
+    if kind == "ClusterSizes":
+        # sizes drawn one by one from the shares, in any order; the records then fall into them
+        shares = prior.start(n) if concentration is None else concentration
+        total = math.lgamma(len(sizes) + 1) - math.lgamma(n + 1)
+        return total + sum(math.lgamma(s + 1) + math.log(shares[s - 1]) for s in sizes)
     # Seat the records one after the other at the tables of a Chinese restaurant.
     c = prior.concentration if concentration is None else concentration
     d, seated, total = prior.discount, {}, 0.0

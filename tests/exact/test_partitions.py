@@ -3,8 +3,9 @@
 import pytest
 
 from smered.pairs import InformedPairs, UniformPairs
-from smered.priors import Ewens, PitmanYor, UniformLabels, UniformPartitions
+from smered.priors import ClusterSizes, Ewens, PitmanYor, UniformLabels, UniformPartitions
 from tests.exact.cases import (
+    NEAR,
     HandPicked,
     fixed_parameters,
     run_fixed,
@@ -16,7 +17,7 @@ from tests.exact.reference import exact_posterior
 SWEEPS = 15_000
 BOUND = 0.03  # total variation; correct kernels stay below 0.02, every mutant is above 0.05
 
-PRIORS = [UniformLabels(), UniformPartitions(), Ewens(2.0), PitmanYor(1.5, 0.3)]
+PRIORS = [UniformLabels(), UniformPartitions(), Ewens(2.0), PitmanYor(1.5, 0.3), ClusterSizes()]
 VARIANTS = {
     "plain": {},
     "two-blocks": {"blocks": 2},
@@ -24,8 +25,10 @@ VARIANTS = {
     "one-file-without-duplicates": {"duplicates": {"A": False}, "blocks": 2},
     "exact-field": {"exact": True},
     "rates-by-file": {"distortion": "file"},
+    **{kind: {"near": kind} for kind in NEAR},
+    "text-rates-by-file": {"near": "text", "distortion": "file"},
 }
-SMOKE = {"plain", "two-blocks", "no-duplicates"}
+SMOKE = {"plain", "two-blocks", "no-duplicates", "text"}
 # Lists that leave some records out, so that the chances of a transfer and of its reverse differ.
 INFORMED = {name: InformedPairs(candidates=2 if "duplicates" in name else 3, uniform_share=0.3)
             for name in VARIANTS}  # fmt: skip

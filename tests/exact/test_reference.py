@@ -11,10 +11,10 @@ from smered.kernels import clusters as cluster_kernels
 from smered.kernels import likelihood, moves
 from smered.layout import BlockPrior, Clusters
 from smered.pairs import UniformPairs
-from smered.priors import Ewens, PitmanYor, UniformLabels, UniformPartitions
+from smered.priors import ClusterSizes, Ewens, PitmanYor, UniformLabels, UniformPartitions
 from smered.sampler import condition_prior, log_posterior
-from smered.state import generator, start_state, tabulate
-from tests.exact.cases import fixed_parameters, tiny_model
+from smered.state import generator, start_state
+from tests.exact.cases import NEAR, fixed_parameters, fixed_tables, tiny_model
 from tests.exact.reference import is_legal, log_likelihood, log_prior, partitions
 from tests.kernels import from_python
 
@@ -27,7 +27,8 @@ weigh_clusters = from_python(cluster_kernels.weigh_clusters)
 log_change, log_number = from_python(moves.log_change), from_python(moves.log_number)
 
 VARIANTS = [{}, {"exact": True}, {"distortion": "file"}, {"blocks": 2, "duplicates": False}]
-PRIORS = [UniformLabels(), UniformPartitions(), Ewens(2.0), PitmanYor(1.5, 0.3)]
+VARIANTS += [{"near": kind} for kind in NEAR] + [{"near": "text", "distortion": "file"}]
+PRIORS = [UniformLabels(), UniformPartitions(), Ewens(2.0), PitmanYor(1.5, 0.3), ClusterSizes()]
 
 
 def bench(model, in_logs=False):
@@ -35,7 +36,7 @@ def bench(model, in_logs=False):
     layout = model.layout()
     execute = make_executor(model, layout, 1)
     theta, beta = fixed_parameters(model)
-    tables = tabulate(np.concatenate(theta), beta, model)
+    tables = fixed_tables(model, theta, beta)
     if in_logs:
         tables = tables._replace(small=0)
     return layout, tables, execute._desks[0].scratch, theta, beta
@@ -80,7 +81,7 @@ def test_log_ratios_are_the_differences_of_targets(prior):
     model = tiny_model(prior=prior)
     layout, tables, scratch, theta, beta = bench(model)
     n = len(model.records)
-    log_size = prior.log_size(n, np.empty(0))
+    log_size = prior.log_size(n, prior.start(n))
     sizes = BlockPrior(np.empty(0), np.empty(0, np.int64), log_size)
 
     def target(labels):
@@ -133,6 +134,8 @@ def unconditional(prior, entities, n):
         return 0.0, n - entities
     if isinstance(prior, UniformPartitions):
         return 0.0, -1
+    if isinstance(prior, ClusterSizes):
+        return math.log(entities), -1
     # V[N] / V[N - 1] of the Chinese restaurant
     return math.log(prior.concentration + prior.discount * (entities - 1)), -1
 
@@ -145,7 +148,7 @@ def test_log_posterior_differences_are_those_of_the_reference(settings, prior):
     layout.proposals[:] = 0  # no moves: only weigh what is there
     execute = make_executor(model, layout, 1)
     theta, beta = fixed_parameters(model)
-    tables = tabulate(np.concatenate(theta), beta, model)
+    tables = fixed_tables(model, theta, beta)
     differences = []
     for labels in partitions(len(model.records)):
         if is_legal(labels, model) and log_likelihood(labels, model, theta, beta) > -math.inf:

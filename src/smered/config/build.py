@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from smered.config.schema import Configuration, FieldTable, ModelTable, PriorTable
+from smered.config.schema import Configuration, FieldTable, PriorTable
 from smered.errors import ConfigError, DataError
-from smered.fields import Categorical, Field, Joint
+from smered.fields import Categorical, Date, Field, Joint, Number, Text
 from smered.model import Model
-from smered.priors import Ewens, PitmanYor, Prior, UniformLabels, UniformPartitions
+from smered.priors import ClusterSizes, Ewens, PitmanYor, Prior, UniformLabels, UniformPartitions
 from smered.records import Records
 from smered.sources import Source
 from smered.suggest import closest, suggest
@@ -88,7 +88,7 @@ def make_fields(config: Configuration, tables: Mapping[str, pa.Table]) -> Iterat
                 raise ConfigError(
                     f"{column!r} is a field and also set apart as id, file, truth or ignored"
                 )
-            yield make_field(name, table, config.model)
+            yield make_field(name, table, config)
         return
     for name in dict.fromkeys(c for table in tables.values() for c in table.column_names):
         if name in apart:
@@ -101,12 +101,14 @@ def make_fields(config: Configuration, tables: Mapping[str, pa.Table]) -> Iterat
                     f"file {file!r} has no column {name!r}, which other files have; {meant} the "
                     f"column out with --ignore {name!r}"
                 )
-        yield make_field(name, FieldTable(), config.model)
+        yield make_field(name, FieldTable(), config)
 
 
-def make_field(name: str, table: FieldTable, model: ModelTable) -> Field:
+def make_field(name: str, table: FieldTable, config: Configuration) -> Field:
     """A field as configured."""
-    given = model.model_dump(include={"a", "b", "mu"}, exclude_none=True)
+    given = config.model.model_dump(include={"a", "b", "mu"}, exclude_none=True)
+    if set(table.columns or [name]) <= set(config.data.blocks):
+        given.pop("b", None)  # what makes blocks is never distorted, unless the field says so
     given |= table.model_dump(include={"a", "b", "mu"}, exclude_none=True)
     if table.type == "exact":
         given["b"] = math.inf
@@ -116,25 +118,41 @@ def make_field(name: str, table: FieldTable, model: ModelTable) -> Field:
         return Joint(*table.columns, name=name, **given)
     if table.columns and table.columns != [name]:
         raise ConfigError(f"fields.{name}: columns are for joint fields; name the field {name!r}")
-    return Categorical(name, **given)
+    kind, takes = NEAR_FIELDS.get(table.type, (Categorical, ()))
+    own = table.model_dump(include=NEAR_SETTINGS, exclude_none=True)
+    for key in own:
+        if key not in takes:
+            raise ConfigError(f"fields.{name}: {key} does not belong to a {table.type} field")
+    if table.type in NEAR_FIELDS:
+        if table.mu is not None:
+            raise ConfigError(f"fields.{name}: mu does not belong to a {table.type} field")
+        given.pop("mu", None)
+    return kind(name, **given, **own)
+
+
+NEAR_SETTINGS = {"similarity", "threshold", "scale", "within", "format", "may_equal"}
+NEAR_FIELDS: dict[str, tuple[Any, set[str]]] = {
+    "text": (Text, {"similarity", "threshold", "scale", "may_equal"}),
+    "number": (Number, {"within", "scale", "may_equal"}),
+    "date": (Date, {"format", "within", "scale", "may_equal"}),
+}
 
 
 def make_prior(table: PriorTable) -> Prior:
     """The prior as configured; what is not given is learned."""
-    given = {
-        key: value
-        for key, value in {"concentration": table.concentration, "discount": table.discount}.items()
-        if value is not None
-    }
+    given = table.model_dump(exclude={"type"}, exclude_none=True)
     kinds: dict[str, tuple[Any, set[str]]] = {
         "uniform-labels": (UniformLabels, set()),
         "uniform-partitions": (UniformPartitions, set()),
         "ewens": (Ewens, {"concentration"}),
         "pitman-yor": (PitmanYor, {"concentration", "discount"}),
+        "cluster-sizes": (ClusterSizes, {"strength"}),
     }
     kind, takes = kinds[table.type]
     for key in given:
         if key not in takes:
             raise ConfigError(f"model.prior: {key} does not belong to the prior {table.type!r}")
+    if given.get("discount") == "learned":
+        given["discount"] = None
     prior: Prior = kind(**given)
     return prior

@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -21,7 +21,8 @@ from smered.suggest import suggest
 __all__ = ["FIELD_TYPES", "Configuration", "FieldTable", "ModelTable", "PriorTable"]
 __all__ += ["load_config", "merge", "plain_values"]
 
-FIELD_TYPES = ("categorical", "exact", "joint")
+FieldType = Literal["categorical", "text", "number", "date", "exact", "joint"]
+FIELD_TYPES = get_args(FieldType)
 
 
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -52,8 +53,14 @@ class DataTable(Strict):
 class FieldTable(Strict):
     """One field: its type and, where they differ from the model's, its hyperparameters."""
 
-    type: Literal["categorical", "exact", "joint"] = "categorical"
+    type: FieldType = "categorical"
     columns: list[str] = []
+    similarity: Literal["damerau", "levenshtein", "jaro-winkler"] | None = None
+    threshold: Annotated[float, Field(ge=0, lt=1)] | None = None
+    scale: Annotated[float, Field(ge=0, le=50)] | None = None
+    within: Annotated[float, Field(ge=0)] | None = None
+    format: str | None = None
+    may_equal: bool | None = None
     a: Rate | None = None
     b: Annotated[float, Field(gt=0)] | None = None
     mu: Rate | dict[str, Rate] | None = None
@@ -62,9 +69,12 @@ class FieldTable(Strict):
 class PriorTable(Strict):
     """The prior on the linkage."""
 
-    type: Literal["uniform-labels", "uniform-partitions", "ewens", "pitman-yor"] = "uniform-labels"
+    type: Literal[
+        "uniform-labels", "uniform-partitions", "ewens", "pitman-yor", "cluster-sizes"
+    ] = "uniform-labels"
     concentration: Rate | None = None
-    discount: float | None = None
+    discount: float | Literal["learned"] | None = None
+    strength: Rate | None = None
 
 
 class ModelTable(Strict):

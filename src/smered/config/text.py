@@ -43,8 +43,11 @@ def write_toml(config: Configuration, reasons: Mapping[str, str]) -> str:
         given = model[key] is not None
         lines.append(assignment(key, model[key]) if given else f"# {key} = {default}")
     lines += ["", "[model.prior]"]
-    lines += comment("on the linkage: uniform-labels (the paper's), uniform-partitions, ewens or "
-                     "pitman-yor; a concentration that is not given is learned")  # fmt: skip
+    lines += comment("on the linkage: uniform-labels (the paper's), uniform-partitions, ewens, "
+                     "pitman-yor or cluster-sizes; a concentration that is not given is learned, "
+                     'so is discount = "learned"')  # fmt: skip
+    if "prior" in reasons:
+        lines += comment(f"guessed: {reasons['prior']}")
     lines += [assignment(key, value) for key, value in model["prior"].items()]
     lines += ["", "[sampling]"]
     lines += [assignment(key, value) for key, value in config.sampling.model_dump().items()]

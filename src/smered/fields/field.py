@@ -52,6 +52,12 @@ class CodedField:
         """Whether the field is never distorted (b = infinity: organic blocking)."""
         return math.isinf(self.b)
 
+    @property
+    def values(self) -> int:
+        """Number of levels that are values, not twins of values."""
+        twins = self.similar is not None and not self.similar.may_equal
+        return len(self.levels) // 2 if twins else len(self.levels)
+
     @cached_property
     def neighbours(self) -> Neighbours:
         """The similar values of each level; only where there is `similar`."""
@@ -60,9 +66,9 @@ class CodedField:
 
     @cached_property
     def share(self) -> Floats:
-        """The share of each level that records show among all values (shown levels,)."""
-        shown = np.bincount(self.codes[self.codes >= 0])
-        return shown / shown.sum()
+        """The share of records that show each value, of those that show any (values,)."""
+        shown = np.bincount(self.codes[self.codes >= 0], minlength=self.values)
+        return shown / max(shown.sum(), 1)
 
     @cached_property
     def near(self) -> NearTables:

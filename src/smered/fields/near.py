@@ -20,12 +20,13 @@ from smered.similar import Neighbours, Similarity, find_similar, neighbours
 __all__ = ["Date", "Number", "Text"]
 
 Pairs = tuple[Int64s, Int64s, Floats]
-STORED = "own"  # a similarity of the user's own in a run folder, which keeps what it found
+OWN_SIMILARITY = "own"  # of a user in a run folder, which keeps what it found
 
 DEFAULT_THRESHOLD, DEFAULT_SCALE = 0.7, 10.0
 TWIN = "~"  # before a value: all values near it that no record shows
 SLIP = 0.5  # similarity of numbers and dates that one slip turns into each other
-DATE_FORMATS = ("%Y-%m-%d", "%Y%m%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d")
+COMPACT = "%Y%m%d"
+DATE_FORMATS = ("%Y-%m-%d", COMPACT, "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d")
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,12 @@ class Date:
         """Code the column; a value that is no date is near none but by its digits."""
 
         def pairs(values: Sequence[str]) -> Pairs:
-            dates = read_dates(values, self.format, self.name)
+            dates = read_dates(values, self.format)
+            if not any(dates):
+                remedy = f"of the format {self.format!r}" if self.format else "; say its format"
+                raise ConfigError(
+                    f"field {self.name!r}: no value such as {values[0]!r} is a date {remedy}"
+                )
             texts = [
                 value if date is None else date.strftime("%Y%m%d")
                 for value, date in zip(values, dates, strict=True)
@@ -248,23 +254,19 @@ def as_number(value: str) -> float:
         return math.nan
 
 
-def read_dates(values: Sequence[str], form: str | None, name: str) -> list[datetime.date | None]:
+def read_dates(values: Sequence[str], form: str | None) -> list[datetime.date | None]:
     """The date that each text shows, or None; in one format, the one given or the best."""
     forms = (form,) if form else DATE_FORMATS
-    best = max(
+    return max(
         ([as_date(value, each) for value in values] for each in forms),
         key=lambda dates: sum(date is not None for date in dates),
     )
-    if not any(best):
-        raise ConfigError(
-            f"field {name!r}: no value such as {values[0]!r} is a date"
-            + (f" of the format {form!r}" if form else "; say its format, such as '%d %b %Y'")
-        )
-    return best
 
 
 def as_date(value: str, form: str) -> datetime.date | None:
     """The date that a text shows in a format, or None."""
+    if form == COMPACT and len(value) != 8:
+        return None  # Python reads one digit as a month, too
     try:
         return datetime.datetime.strptime(value, form).date()
     except ValueError:

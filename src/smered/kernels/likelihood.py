@@ -64,7 +64,7 @@ def exact_factor(first, size, field, layout, parameters, scratch):
 
 @jit
 def log_bracket(first, size, field, layout, parameters, scratch):
-    """Log of the weight in one field, computed in logs: for clusters of any size."""
+    """Log of the weight in one field, computed in logs: for clusters above `small`."""
     distinct = tally_levels(first, size, field, layout, parameters, scratch)
     top = 0.0
     unseen = 1.0
@@ -173,16 +173,18 @@ def log_triple_weight(first, layout, parameters, scratch):
     total = 0.0
     product = 1.0
     for field in range(layout.exact.shape[0]):
-        if layout.near[field]:
+        if not layout.near[field]:
+            product *= triple_weight(
+                layout.values[one, field],
+                layout.values[two, field],
+                layout.values[three, field],
+                field,
+                parameters,
+            )
+        elif parameters.small < 3:
             total += log_bracket(first, 3, field, layout, parameters, scratch)
-            continue
-        product *= triple_weight(
-            layout.values[one, field],
-            layout.values[two, field],
-            layout.values[three, field],
-            field,
-            parameters,
-        )
+        else:
+            product *= bracket(first, 3, field, layout, parameters, scratch)
         total, product = carry(total, product)
     return total + math.log(product)
 

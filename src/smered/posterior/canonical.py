@@ -1,6 +1,6 @@
 """The true values of the entities of an estimate, with their probabilities."""
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +8,7 @@ import pyarrow as pa
 from smered.layout import Floats, Int64s
 from smered.model import Model
 from smered.posterior.estimate import Estimate
-from smered.posterior.evidence import Shown
+from smered.posterior.evidence import FieldDraw, Shown
 
 __all__ = ["canonical_table", "free_name", "true_value_probabilities"]
 
@@ -16,13 +16,13 @@ OWN = {"entity_id", "probability", "records", "files", "members"}  # columns of 
 
 
 def true_value_probabilities(
-    entity: Int64s, column: int, model: Model, theta: Floats, beta: Floats
+    entity: Int64s, column: int, model: Model, draws: Sequence[FieldDraw]
 ) -> tuple[Int64s, Int64s, Floats]:
     """Probability of each true value given the records of an entity, averaged over draws.
 
-    theta (draws, levels of the field), beta (draws, rows). Given the linkage, equation (9) is the
-    exact probability for one draw's parameters; its mean over draws is the posterior's. Returns
-    entities, levels that their records show, and the probability of each.
+    Given the linkage, equation (9) is the exact probability for one draw's parameters; its mean
+    over draws is the posterior's. Returns entities, levels that their records show, and the
+    probability of each.
     """
     shown = Shown.of(entity, np.arange(len(entity)), column, model)
     total = np.zeros(len(shown.owner))
@@ -30,15 +30,18 @@ def true_value_probabilities(
         return shown.owner, shown.level, total
     if model.coded[column].exact:
         return shown.owner, shown.level, np.ones(len(total))
-    for probabilities, rates in zip(theta, beta, strict=True):
-        total += shown.true(probabilities, rates)
-    return shown.owner, shown.level, total / len(theta)
+    for draw in draws:
+        total += shown.true(draw)
+    kept = shown.shown
+    return shown.owner[kept], shown.level[kept], total[kept] / len(draws)
 
 
-def canonical_table(estimate: Estimate, model: Model, theta: Floats, beta: Floats) -> pa.Table:
+def canonical_table(
+    estimate: Estimate, model: Model, draws: Sequence[Sequence[FieldDraw]]
+) -> pa.Table:
     """One row per entity: its id, probability and size, each field's value and its probability.
 
-    theta (draws, T), beta (draws, rows, p). A value is null where no record shows one.
+    `draws` holds each field's parameters. A value is null where no record shows one.
     """
     entities = len(estimate)
     table: dict[str, object] = {
@@ -47,9 +50,8 @@ def canonical_table(estimate: Estimate, model: Model, theta: Floats, beta: Float
         "records": np.bincount(estimate.entity),
     }
     for column, part in enumerate(model.coded):
-        own = slice(model.field_start[column], model.field_start[column + 1])
         owner, level, probability = true_value_probabilities(
-            estimate.entity, column, model, theta[:, own], beta[:, :, column]
+            estimate.entity, column, model, draws[column]
         )
         best = np.lexsort((-level, probability, owner))  # the last of an owner is its best
         last = np.append(owner[best][1:] != owner[best][:-1], True) if len(best) else best

@@ -1,124 +1,190 @@
 """What the values of a cluster say: weights of true values, and evidence that records belong."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from smered.layout import Floats, Int32s, Int64s
+from smered.layout import Bools, Floats, Int32s, Int64s
 from smered.model import Model
 
 if TYPE_CHECKING:
     from smered.posterior.posterior import Posterior
 
-__all__ = ["Shown", "field_evidence", "set_evidence"]
+__all__ = ["FieldDraw", "Shown", "field_draw", "field_evidence", "set_evidence"]
 
 LEAST_RATE = 1e-100  # a rate of nothing would divide by it
 
 
+class FieldDraw(NamedTuple):
+    """One field's parameters in one draw, or on average."""
+
+    theta: Floats  # (levels,)
+    rates: Floats  # (rows,)
+    closeness: float
+
+
 @dataclass(frozen=True)
 class Shown:
-    """The values that clusters show in one field, one cell for each cluster and level.
+    """What clusters show in one field: a cell for each cluster and each level that may be true.
 
-    Cells are in order of their cluster, then of their level.
+    These are the levels that its records show, and those near them. Cells are in order of their
+    cluster, then of their level; a value counts in the cell of its level and in those near it.
     """
 
     owner: Int64s  # (cells,) cluster
     level: Int64s  # (cells,)
-    record: Int64s  # (values,) values in order of their cell
-    row: Int32s | Int64s  # (values,) row of distortion rates
-    cell: Int64s  # (values,)
-    start: Int64s  # (cells,) first value of each cell
+    shown: Bools  # (cells,) whether a record shows the level
+    value: Int64s  # (entries,) number of the value, among all, in order of their cell
+    kernel: Floats  # (entries,) kappa of the value and the cell's level
+    same: Bools  # (entries,) whether the value is the cell's level
+    start: Int64s  # (cells,) first entry of each cell
     first: Int64s  # (clusters that show a value,) first cell of each
     number: Int64s  # (cells,) number of the cell's cluster among those
+    record: Int64s  # (values,)
+    row: Int32s | Int64s  # (values,) row of distortion rates
+    code: Int64s  # (values,) level
+    cell: Int64s  # (values,) cell of each value's own level
+    itself: Floats  # (values,) kappa of the value and itself
 
     @classmethod
     def of(cls, owner: Int64s, record: Int64s, column: int, model: Model) -> "Shown":
         """The values of a field, where cluster `owner` holds the record beside it."""
-        codes = model.coded[column].codes[record]
-        shown = codes >= 0
-        levels = len(model.coded[column].mu)
-        key = owner[shown] * levels + codes[shown]
+        part = model.coded[column]
+        present = part.codes[record] >= 0
+        owner, record = owner[present], record[present]
+        code = part.codes[record].astype(np.int64)
+        value = np.arange(len(record))
+        itself = np.zeros(len(record))
+        level, kernel = code, itself
+        if part.similar is not None:
+            near = part.near
+            kernel = itself = near.itself[code]
+            counts = near.start[code + 1] - near.start[code]
+            value = np.repeat(value, counts)
+            within = np.arange(len(value)) - np.repeat(np.cumsum(counts) - counts, counts)
+            entry = near.start[code[value]] + within
+            others = near.level[entry] != code[value]
+            value = np.concatenate((np.arange(len(record)), value[others]))
+            level = np.concatenate((code, near.level[entry][others].astype(np.int64)))
+            kernel = np.concatenate((kernel, near.kernel[entry][others]))
+        levels = len(part.mu)
+        key = owner[value] * levels + level
         order = np.argsort(key, kind="stable")
         cells, start, cell = np.unique(key[order], return_index=True, return_inverse=True)
         new = np.append(True, cells[1:] // levels != cells[:-1] // levels)[: len(cells)]
         by_file = model.rate_rows > 1
         rows = model.records.file[record] if by_file else np.zeros(len(record), np.int64)
+        same = level[order] == code[value[order]]
+        own = np.empty(len(record), np.int64)
+        own[value[order][same]] = cell[same]
         return cls(
             owner=cells // levels,
             level=cells % levels,
-            record=record[shown][order],
-            row=rows[shown][order],
-            cell=cell,
+            shown=np.bincount(cell[same], minlength=len(cells)) > 0,
+            value=value[order],
+            kernel=kernel[order],
+            same=same,
             start=start,
             first=np.flatnonzero(new),
             number=np.cumsum(new) - 1,
+            record=record,
+            row=rows,
+            code=code,
+            cell=own,
+            itself=itself,
         )
 
-    def log_weights(self, theta: Floats, rates: Floats) -> tuple[Floats, Floats]:
-        """Log weight of each cell's level being true, and the weight of all levels not shown.
+    def log_weights(self, draw: FieldDraw) -> tuple[Floats, Floats]:
+        """Log weight of each cell's level being true, and the weight of all levels without one.
 
-        A level weighs theta_v times its tally of rho (equation 3), every other one its theta.
+        A level weighs theta_v times its tally of rho (equations 3 and 14), every other its theta.
         """
+        theta, rates, close = draw
         odds = (1 - rates) / np.maximum(rates, LEAST_RATE)
         with np.errstate(over="ignore"):  # an endless rho is as certain as any
-            log_rho = np.log1p(odds[self.row] / theta[self.level[self.cell]])
+            copied = (odds[self.row] / theta[self.code])[self.value]
+            log_rho = np.log1p(
+                (np.where(self.same, copied, 0.0) + close * self.kernel) / (1 - close)
+            )
         log_weight = np.log(theta[self.level]) + np.add.reduceat(log_rho, self.start)
         unseen = np.maximum(1.0 - np.add.reduceat(theta[self.level], self.first), 0.0)
         return log_weight, unseen
 
-    def true(self, theta: Floats, rates: Floats) -> Floats:
+    def true(self, draw: FieldDraw) -> Floats:
         """Probability of each cell's level being the true value of its cluster (equation 9)."""
-        log_weight, unseen = self.log_weights(theta, rates)
+        log_weight, unseen = self.log_weights(draw)
         top = np.maximum(np.maximum.reduceat(log_weight, self.first), 0.0)
         weight = np.exp(log_weight - top[self.number])
         whole = np.add.reduceat(weight, self.first) + unseen * np.exp(-top)
         return weight / whole[self.number]
 
-    def distorted(self, theta: Floats, rates: Floats) -> Floats:
+    def distorted(self, draw: FieldDraw) -> Floats:
         """Probability of each value being distorted (equation 10), true values summed out."""
+        theta, rates, close = draw
         odds = (1 - rates) / np.maximum(rates, LEAST_RATE)
+        again = theta[self.code] * (1 - close + close * self.itself)
         with np.errstate(over="ignore"):
-            copied = 1.0 / (1.0 + theta[self.level[self.cell]] / odds[self.row])
-        return 1.0 - self.true(theta, rates)[self.cell] * copied
+            copied = 1.0 / (1.0 + again / odds[self.row])
+        return 1.0 - self.true(draw)[self.cell] * copied
+
+
+def field_draw(posterior: "Posterior", column: int, chain: int, draw: int) -> FieldDraw:
+    """The parameters of a field in one draw."""
+    return FieldDraw(
+        posterior.theta[posterior.model.coded[column].name][chain, draw],
+        posterior.beta[chain, draw, :, column],
+        float(posterior.closeness[chain, draw, column]),
+    )
+
+
+def mean_draw(posterior: "Posterior", column: int) -> FieldDraw:
+    """The posterior means of a field's parameters."""
+    part = posterior.model.coded[column]
+    theta = posterior.theta[part.name]
+    return FieldDraw(
+        theta.mean(axis=(0, 1)) if part.similar is None else theta[0, 0],
+        posterior.beta[..., column].mean(axis=(0, 1)),
+        float(posterior.closeness[..., column].mean()),
+    )
 
 
 def set_evidence(posterior: "Posterior", owner: Int64s, record: Int64s, sets: int) -> Floats:
     """Evidence of sets (sets, p) at posterior means; set `owner` holds the record beside it."""
-    theta = np.concatenate([draws.mean(axis=(0, 1)) for draws in posterior.theta.values()])
-    beta = posterior.beta.mean(axis=(0, 1))
-    return field_evidence(owner, record, sets, posterior.model, theta, beta)
+    means = [mean_draw(posterior, column) for column in range(len(posterior.model.coded))]
+    return field_evidence(owner, record, sets, posterior.model, means)
 
 
 def field_evidence(
-    owner: Int64s, record: Int64s, clusters: int, model: Model, theta: Floats, beta: Floats
+    owner: Int64s, record: Int64s, clusters: int, model: Model, draws: Sequence[FieldDraw]
 ) -> Floats:
     """Log odds that each field gives to each cluster being one entity (clusters, p).
 
     The logarithm of the probability of what its records show if they are one entity, over that if
     each is an entity of its own. Nothing (0) where at most one record has a value, minus infinity
-    where they differ in a field that is never distorted. theta (T,), beta (rows, p).
+    where they differ in a field that is never distorted. `draws`: parameters of each field.
     """
     found = np.zeros((clusters, len(model.coded)))
     for column, part in enumerate(model.coded):
         shown = Shown.of(owner, record, column, model)
         if not len(shown.owner):
             continue
-        own = theta[model.field_start[column] : model.field_start[column + 1]]
+        draw = draws[column]
         who = shown.owner[shown.first]
         if part.exact:
-            log_theta = np.log(own[shown.level])
-            counts = np.diff(np.append(shown.start, len(shown.cell)))
+            log_theta = np.log(draw.theta[shown.level])
+            counts = np.diff(np.append(shown.start, len(shown.value)))
             one = np.diff(np.append(shown.first, len(shown.owner))) == 1
             found[who, column] = np.where(
                 one, -(counts[shown.first] - 1) * log_theta[shown.first], -np.inf
             )
             continue
-        rates = beta[:, column]
-        log_weight, unseen = shown.log_weights(own, rates)
+        log_weight, unseen = shown.log_weights(draw)
         top = np.maximum(np.maximum.reduceat(log_weight, shown.first), 0.0)
         total = np.add.reduceat(np.exp(log_weight - top[shown.number]), shown.first)
-        log_rates = np.log(np.maximum(rates, LEAST_RATE))[shown.row]
-        distorted = np.bincount(shown.number[shown.cell], log_rates, minlength=len(who))
+        far = np.maximum(draw.rates * (1 - draw.closeness), LEAST_RATE)
+        log_far = np.log(far)[shown.row]
+        distorted = np.bincount(shown.number[shown.cell], log_far, minlength=len(who))
         found[who, column] = distorted + top + np.log(total + unseen * np.exp(-top))
     return found

@@ -23,7 +23,7 @@ from smered.posterior.convergence import Diagnostics, chain_agreement, diagnose
 from smered.posterior.datatree import make_datatree
 from smered.posterior.draw import DrawView, Redrawer, walk_draws
 from smered.posterior.estimate import Estimate, Loss, make_estimate
-from smered.posterior.evidence import set_evidence
+from smered.posterior.evidence import field_draw, set_evidence
 from smered.posterior.sets import MatchingSets, lifetimes_with
 from smered.posterior.traces import (
     Counts,
@@ -334,9 +334,10 @@ class Posterior:
         and beta.
         """
         chosen = self._spaced(draws)
-        theta = self._lists("theta")[:, chosen].reshape(self.chains * len(chosen), -1)
-        beta = self.beta[:, chosen].reshape(len(theta), *self.beta.shape[2:])
-        return canonical_table(estimate or self.estimate(), self.model, theta, beta)
+        spots = [(chain, int(draw)) for chain in range(self.chains) for draw in chosen]
+        fields = range(len(self.model.coded))
+        drawn = [[field_draw(self, column, *spot) for spot in spots] for column in fields]
+        return canonical_table(estimate or self.estimate(), self.model, drawn)
 
     # -- diagnostics -------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from smered.evaluate import Evaluation
 from smered.plan import make_plan
 from smered.posterior import Posterior
 from smered.posterior.estimate import Estimate
-from smered.posterior.evidence import Shown
+from smered.posterior.evidence import Shown, field_draw
 from smered.report import figures
 from smered.report.cards import as_script_data, collect_cards
 from smered.store.disk import write_text
@@ -128,8 +128,7 @@ def distorted_by_file(posterior: Posterior) -> list[dict[str, Any]]:
             shown = Shown.of(entity, np.arange(len(records)), column, model)
             if part.exact or not len(shown.owner):
                 continue
-            theta, rates = posterior.theta[part.name], posterior.beta[chain, draw, :, column]
-            probability = shown.distorted(theta[chain, draw], rates)
+            probability = shown.distorted(field_draw(posterior, column, chain, draw))
             total[column] += np.bincount(records.file[shown.record], probability, files)
     present = [np.bincount(records.file[part.codes >= 0], minlength=files) for part in model.coded]
     return [

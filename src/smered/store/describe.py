@@ -7,6 +7,7 @@ from typing import Any
 
 from smered.errors import ConfigError, RunError
 from smered.fields import Categorical, Date, Field, Joint, Number, Text
+from smered.fields.near import OWN_SIMILARITY
 from smered.model import Model, as_fields
 from smered.pairs import InformedPairs, PairChoice, RotatingBlocks, UniformPairs
 from smered.priors import ClusterSizes, Ewens, PitmanYor, Prior, UniformLabels, UniformPartitions
@@ -59,6 +60,8 @@ def describe(part: object) -> dict[str, Any]:
     if name not in FIELDS | PRIORS | PAIRS:
         raise ConfigError(f"{name} cannot be kept in a run folder; sample in memory instead")
     settings = vars(part).copy() if dataclasses.is_dataclass(part) else {}
+    if callable(settings.get("similarity")):
+        settings["similarity"] = OWN_SIMILARITY  # the folder keeps what it found
     if isinstance(part, Ewens):
         del settings["discount"]
     return {"type": name} | {

@@ -97,7 +97,7 @@ class RunFolder:
         try:
             cls.check_target(path, replace=replace)  # another process may have been quicker
             remove_run(path)
-            content["contents"] = write_records(path, model.records)
+            content["contents"] = write_records(path, model.records, model.coded)
             write_json(path / RUN, content)
         except BaseException:
             shutil.rmtree(path / "records", ignore_errors=True)  # leave no half of a run

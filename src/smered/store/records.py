@@ -1,27 +1,34 @@
 """The records of a run on disk: ids, files, blocks, coded columns, and what the codes mean."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from smered.errors import RunError
+from smered.fields import CodedField
 from smered.records import Column, Records
+from smered.similar import Neighbours
 from smered.store.disk import as_numpy, read_table, write_table
 from smered.store.schema import RunFile
 
 __all__ = ["fingerprints", "read_records", "write_records"]
 
 RECORDS, LEVELS = "records/records.parquet", "records/levels.parquet"
+NEIGHBOURS = "records/neighbours.parquet"
 PREFIX = "code:"  # before the names of input columns
 
 
-def write_records(path: Path, records: Records) -> dict[str, dict[str, Any]]:
-    """Write records and levels; return their receipts."""
+def write_records(
+    path: Path, records: Records, fields: Sequence[CodedField]
+) -> dict[str, dict[str, Any]]:
+    """Write records, levels and similar values; return their receipts."""
     files = pa.DictionaryArray.from_arrays(pa.array(records.file), pa.array(records.files))
     table = {
         "record": pa.array(np.arange(len(records), dtype=np.int32)),
@@ -46,8 +53,59 @@ def write_records(path: Path, records: Records) -> dict[str, dict[str, Any]]:
         }
     )
     tables = {RECORDS: pa.table(table), LEVELS: levels}
+    near = [part for part in fields if part.similar is not None]
+    if near:
+        tables[NEIGHBOURS] = pa.concat_tables([neighbours_table(part) for part in near])
     tables |= {input_name(records.files.index(file)): t for file, t in records.inputs.items()}
     return {name: write_table(path / name, content) for name, content in tables.items()}
+
+
+def neighbours_table(part: CodedField) -> pa.Table:
+    """The similar values of a field, each pair from both sides."""
+    found = part.neighbours
+    level = np.repeat(np.arange(len(found.start) - 1, dtype=np.int32), np.diff(found.start))
+    names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(level), np.int32)), [part.name])
+    return pa.table(
+        {
+            "field": names.cast(pa.string()),
+            "code": level,
+            "neighbour": found.level,
+            "similarity": found.similarity,
+        }
+    )
+
+
+class StoredNeighbours(Mapping[str, Neighbours]):
+    """The similar values of a run's fields, read when they are asked for."""
+
+    def __init__(self, path: Path, content: RunFile, columns: Mapping[str, Column]) -> None:
+        self._path, self._receipt = path / NEIGHBOURS, content.contents.get(NEIGHBOURS)
+        self._values = {name: len(column.levels) for name, column in columns.items()}
+
+    @cached_property
+    def _table(self) -> pa.Table:
+        if self._receipt is None:
+            raise RunError(f"{self._path} is missing: run.json does not list it")
+        return read_table(self._path, self._receipt.bytes, self._receipt.sha256)
+
+    def __getitem__(self, field: str) -> Neighbours:
+        values = self._values[field]
+        own = self._table.filter(pc.equal(self._table["field"], field))
+        code, level = (as_numpy(own[name].combine_chunks()) for name in ("code", "neighbour"))
+        similarity = as_numpy(own["similarity"].combine_chunks())
+        inside = len(code) == 0 or (min(code.min(), level.min()) >= 0 and
+                                    max(code.max(), level.max()) < values)  # fmt: skip
+        sound = (np.diff(code) >= 0).all() and ((similarity >= 0) & (similarity <= 1)).all()
+        if not (inside and sound):
+            raise RunError(f"{self._path} is damaged: it lists values that {field!r} does not have")
+        start = np.searchsorted(code, np.arange(values + 1))
+        return Neighbours(start, level.astype(np.int32), similarity)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
 
 
 def input_name(number: int) -> str:
@@ -129,6 +187,7 @@ def read_records(path: Path, content: RunFile) -> Records:
         block=block,
         block_columns=tuple(content.block_columns),
         inputs=StoredInputs(path, content),
+        neighbours=StoredNeighbours(path, content, columns),
     )
 
 
