@@ -22,7 +22,7 @@ __all__ = ["Date", "Number", "Text"]
 Pairs = tuple[Int64s, Int64s, Floats]
 OWN_SIMILARITY = "own"  # of a user in a run folder, which keeps what it found
 
-DEFAULT_THRESHOLD, DEFAULT_SCALE = 0.7, 10.0
+DEFAULT_THRESHOLD, DEFAULT_SCALE = 0.6, 10.0
 TWIN = "~"  # before a value: all values near it that no record shows
 SLIP = 0.5  # similarity of numbers and dates that one slip turns into each other
 COMPACT = "%Y%m%d"
