@@ -34,6 +34,7 @@ MARKERS = {"na", "n/a", "nan", "null", "none", "nil", ".", "-", "--", "?", "unkn
 MARKERS |= {"not known", "unk", "#n/a", "-9", "-99", "-999"}
 FEW_LEVELS = 40  # up to so many values, a column is taken as categories
 MOST = 0.9  # of a column's values make its type
+COMMON = 100  # records to a number, from which numbers are taken as categories
 MOST_DIGITS = 5  # longer numbers are read like texts: telephone numbers, ids
 EXPECTED_A, EXPECTED_B = 1.0, 49.0  # one value in fifty is expected to be wrong; weak
 MOST_FILES = 50  # a column with more values says hardly which file a row came from
@@ -138,6 +139,12 @@ def guess(
     if not data["blocks"]:
         compared = [columns[name] for name in fields if name in columns]
         data["blocks"], reasons["blocks"] = find_blocks(compared)
+    if not given.fields:
+        for name in data["blocks"]:
+            if fields.pop(name, None) and len(fields):
+                data["ignore"] = [*data["ignore"], name]
+                reasons[f"ignore.{name}"] = f"{name!r} makes blocks, within which it always agrees"
+                reasons.pop(f"fields.{name}")
     data["files"] = [to_folder(place, folder) for place in data["files"]]
     if any(parse_address(place).secrets for place in given.data.files if is_address(place)):
         reasons["files"] = "the password is left out; give it in PGPASSWORD or ~/.pgpass"
@@ -203,6 +210,8 @@ def guess_type(column: Profile) -> tuple[FieldType, str]:
         return "date", values
     numbers = [value for value in column.values if not math.isnan(as_number(value))]
     if len(numbers) > MOST * column.levels and np.median([len(v) for v in numbers]) <= MOST_DIGITS:
+        if column.present > COMMON * column.levels:
+            return "categorical", f"{values}, each in so many records that near ones say little"
         return "number", f"{values}; near numbers and one wrong digit count as small errors"
     return "text", f"{values}; a misspelt value is still near the right one"
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from smered.execute.serial import Serial
 from smered.layout import Floats, Layout, Toggles
 from smered.model import Model
-from smered.state import ChainState, tabulate
+from smered.state import ChainState, tabulate_state
 
 __all__ = ["draw_jointly", "find_doubtful"]
 
@@ -26,9 +26,10 @@ def find_doubtful(
     """The doubtful candidates that differ in a field, for the fields where these are many.
 
     Each pair once: the record that moves is the one with fewer candidates equal to it in all
-    fields. There are none if rates differ by file, nor in near fields.
+    fields. There are none if rates differ by file or there are latent
+    classes, nor in near fields.
     """
-    if model.rate_rows > 1:
+    if model.rate_rows > 1 or model.classes > 1:
         return {}
     n = len(layout.cell)
     one = np.repeat(np.arange(n, dtype=np.int32), np.diff(layout.candidate_start))
@@ -82,7 +83,7 @@ def draw_jointly(
     current = int(rng.integers(RATES))
     rates = state.beta[0, field] * np.exp(STEP * (np.arange(RATES) - current))
     rates = rates[rates < 1.0]  # the current one is below 1, so it keeps its place
-    tables = tabulate(state.theta, state.beta, model, state.closeness)
+    tables = tabulate_state(state, model)
     log_size = model.prior.log_size(model.largest_cluster, state.hyperparameters)
     agreed, others = execute.toggles(state, tables, log_size, pairs, field, rates, seed, chain)
     taken = np.flatnonzero(pairs.shown)

@@ -1,8 +1,9 @@
 """The flat arrays that a sweep reads and writes, as named tuples that kernels take directly.
 
 Sizes: n records, p fields, T levels of all fields together, k files, B blocks, G cells (a block's
-records of one file), R rows of distortion rates (1, or k when rates differ by file). Records stand
-in kernel order: by block, then by file, so that a block's data sit together.
+records of one file), R rows of distortion rates (1, or k when rates differ by file), C latent
+classes (1 if there are none). Records stand in kernel order: by block, then by file, so that a
+block's data sit together.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -66,6 +67,8 @@ class Parameters(NamedTuple):
     agree_thrice: Floats  # (T,) weight of three records that agree at a level
     rate: Floats  # (p,) distortion rate, rates not by file
     closeness: Floats  # (p,) share of slips among distorted values, 0 where values agree or differ
+    class_weight: Floats  # (C,) share of each latent class; one class if there are none
+    class_theta: Floats  # (T, C) probability of a true value in a class, or (1, 1)
     small: int  # clusters up to this size are weighed by products, larger ones in logs
 
 
@@ -104,6 +107,7 @@ class Scratch(NamedTuple):
     members: Int32s  # (largest cluster,)
     seen: Int32s  # (largest cluster or field,) distinct levels of the cluster being weighed
     tally: Floats  # (T,) zero between uses
+    classes: Floats  # (C,) weights of the latent classes of the cluster being weighed
     mark: Int64s  # (k,) stamp of the last merge that met a file
     stamp: Int64s  # (1,)
 
@@ -116,6 +120,8 @@ class Statistics(NamedTuple):
     telling: Int64s  # (R, p) values that are not the only ones of their cluster and field
     slips: Int64s  # (R, p) distorted values that fell near the true one
     agreed: Int64s  # (MOST_AGREED + 1, T) clusters by how many values they show, all of one level
+    class_counts: Int64s  # (C,) entities in each latent class
+    class_levels: Int64s  # (T, C) true values in each latent class, or (1, 1)
     moves: Int64s  # (6,) merges, splits and transfers: proposed and accepted, in turn
     block_entities: Int64s  # (B,) shared between threads
     block_log_weight: Floats  # (B,) shared between threads

@@ -10,7 +10,7 @@ import numpy as np
 from smered.errors import ConfigError
 from smered.fields import Categorical, CodedField, Field
 from smered.layout import Bools, Floats, Int32s, Int64s, Layout
-from smered.pairs import Arranged, InformedPairs, PairChoice
+from smered.pairs import Arranged, InformedPairs, PairChoice, RotatingBlocks
 from smered.priors import Prior, UniformLabels
 from smered.records import Records
 from smered.suggest import suggest
@@ -24,6 +24,7 @@ Distortion = Literal["field", "file"]
 # Redrawing y, z and the parameters costs about as much as this many proposals per record.
 PROPOSALS_PER_RECORD = 4
 LEAST_PROPOSALS = 8000  # what a sweep of few records does besides costs about as much
+MOST_CLASSES = 256
 LARGEST_STREAM = 2**31 - 1  # half the numbers that one stream of the generator holds
 
 
@@ -31,6 +32,8 @@ LARGEST_STREAM = 2**31 - 1  # half the numbers that one stream of the generator 
 class Model:
     """Records, the meaning of their fields, and the priors.
 
+    `classes` above 1 lets fields depend on each other: true values are then drawn from a mixture of
+    at most so many latent classes, except in fields whose distorted values fall near the true one.
     `duplicates` says whether a file may hold two records of one entity: for all files at once, or
     for each file by name (files not named may). `distortion` is "field" for one distortion rate
     per field, "file" for one per file and field. `pairs` decides only the speed.
@@ -42,8 +45,13 @@ class Model:
     distortion: Distortion = "field"
     prior: Prior = field(default_factory=UniformLabels)
     pairs: PairChoice = field(default_factory=InformedPairs)
+    classes: int = 1
 
     def __post_init__(self) -> None:
+        if not 1 <= self.classes <= MOST_CLASSES:
+            raise ConfigError(f"classes = {self.classes} must be between 1 and {MOST_CLASSES}")
+        if self.classes > 1 and isinstance(self.pairs, RotatingBlocks):
+            raise ConfigError("rotating blocks know no latent classes; use informed pairs")
         if not self.fields:
             raise ConfigError("no fields given; name at least one column to compare")
         if self.distortion not in ("field", "file"):
@@ -139,7 +147,17 @@ class Model:
     @cached_property
     def learned(self) -> Bools:
         """Which levels have a probability that is learned (T,)."""
-        return np.repeat(~self.near, np.diff(self.field_start))
+        return np.repeat(~self.near & (self.classes == 1), np.diff(self.field_start))
+
+    @property
+    def class_shape(self) -> tuple[int, int]:
+        """Levels and latent classes, (1, 1) if there are none."""
+        return (len(self.mu), self.classes) if self.classes > 1 else (1, 1)
+
+    @cached_property
+    def mixed(self) -> Bools:
+        """Which levels have a probability in every latent class (T,)."""
+        return np.repeat(~self.near & (self.classes > 1), np.diff(self.field_start))
 
     @cached_property
     def close(self) -> Bools:

@@ -46,6 +46,7 @@ def link(
     missing: Sequence[str] = (),
     duplicates: Duplicates = True,
     distortion: Distortion = "field",
+    classes: int = 1,
     prior: Prior | None = None,
     pairs: PairChoice | None = None,
     out: str | os.PathLike[str] | None = None,
@@ -67,6 +68,7 @@ def link(
         fields,
         duplicates=duplicates,
         distortion=distortion,
+        classes=classes,
         prior=prior or UniformLabels(),
         pairs=pairs or InformedPairs(),
     )

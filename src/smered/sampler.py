@@ -26,9 +26,10 @@ from smered.state import (
     LEAST_BETA,
     LEAST_THETA,
     ChainState,
+    draw_classes,
     generator,
     start_state,
-    tabulate,
+    tabulate_state,
 )
 from smered.tuning import grade_candidates, with_grades, without_idle
 
@@ -102,7 +103,7 @@ def run_chain(
     """Run one chain, from its start or on from a given state, and yield every sweep."""
     if state is None:
         state = start_state(model, execute.layout, chain, settings.seed)
-        tables = tabulate(state.theta, state.beta, model, state.closeness)
+        tables = tabulate_state(state, model)
         statistics = execute.count(state, tables, settings.seed, chain)
         keep_counts(state, statistics, tables, model, settings.seed, chain)
 
@@ -124,7 +125,7 @@ def run_chain(
         if doubtful and not rest:
             field, pairs = list(doubtful.items())[turn % len(doubtful)]
             draw_jointly(state, model, field, pairs, execute, settings.seed, chain, rng)
-        tables = tabulate(state.theta, state.beta, model, state.closeness)
+        tables = tabulate_state(state, model)
         if isinstance(model.pairs, RotatingBlocks):
             statistics = rotating_sweep(state, model, tables, execute, settings.seed, chain, rng)
         else:
@@ -148,7 +149,7 @@ def grade(
     state: ChainState, model: Model, settings: Settings, chain: int, execute: Serial, before: int
 ) -> None:
     """Grade candidates by the state as it is, and by the states that they were graded by before."""
-    tables = tabulate(state.theta, state.beta, model, state.closeness)
+    tables = tabulate_state(state, model)
     prior = condition_prior(state, model, generator(settings.seed, chain, state.sweep, GRADING))
     evenness = execute.evenness(state, tables, prior)
     state.grade = grade_candidates(evenness, state.grade, before)
@@ -180,6 +181,7 @@ def keep_counts(
     rng = generator(seed, chain, state.sweep, AFTER)
     counts = draw_counts(statistics, tables, model, rng)
     state.level_counts, state.distorted, state.telling, state.slips = counts
+    state.class_counts, state.class_levels = statistics.class_counts, statistics.class_levels
 
 
 def draw_parameters(state: ChainState, model: Model, rng: np.random.Generator) -> None:
@@ -197,6 +199,9 @@ def draw_parameters(state: ChainState, model: Model, rng: np.random.Generator) -
         slips, distorted = state.slips.sum(axis=0), state.distorted.sum(axis=0)
         drawn = np.clip(rng.beta(1 + slips, 1 + distorted - slips), 0.0, LARGEST_CLOSENESS)
         state.closeness = np.where(model.close, drawn, 0.0)
+    state.class_weight, state.class_theta = draw_classes(
+        state.class_counts, state.class_levels, state.theta, model, rng
+    )
     if model.prior.hyperparameters:
         sizes = np.bincount(np.bincount(state.entity))
         sizes[0] = 0  # records that name no cluster
@@ -212,6 +217,17 @@ def condition_prior(state: ChainState, model: Model, rng: np.random.Generator) -
     return BlockPrior(log_unit, free, log_size)
 
 
+def log_classes(state: ChainState, model: Model) -> float:
+    """Log density of the latent classes, up to a constant."""
+    if model.classes == 1:
+        return 0.0
+    sizes = np.diff(model.field_start)
+    mass = np.repeat(np.add.reduceat(model.mu, model.field_start[:-1]), sizes) * state.theta
+    log_theta = np.log(np.maximum(state.class_theta[model.mixed], LEAST_THETA))
+    total = float(((mass[model.mixed, None] - 1.0) * log_theta).sum())
+    return total + float((1.0 / model.classes - 1.0) * np.log(state.class_weight).sum())
+
+
 def log_posterior(state: ChainState, model: Model, statistics: Statistics) -> float:
     """Log density of linkage and parameters, y and z summed out, up to a constant."""
     log_weight = float(statistics.block_log_weight.sum())
@@ -222,6 +238,7 @@ def log_posterior(state: ChainState, model: Model, statistics: Statistics) -> fl
             beta = np.clip(state.beta[:, column], LEAST_BETA, 1 - 1e-16)
             total += float((part.a - 1) * np.log(beta).sum())
             total += float((part.b - 1) * np.log1p(-beta).sum())
+    total += log_classes(state, model)
     n = len(state.entity)
     log_size = model.prior.log_size(model.largest_cluster, state.hyperparameters)
     if log_size.any():  # else clusters of all sizes weigh the same

@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,7 +10,8 @@ from smered.layout import Floats, Int32s, Int64s, Layout, Parameters, Uint8s
 from smered.model import Model
 from smered.records import number_rows
 
-__all__ = ["ChainState", "check_state", "generator", "start_state", "tabulate"]
+__all__ = ["ONE_CLASS", "ChainState", "Classes", "check_state", "draw_classes", "generator"]
+__all__ += ["start_state", "tabulate", "tabulate_state"]
 
 LEAST_THETA, LEAST_BETA, LARGEST_BETA = 1e-300, 1e-100, 1.0 - 2.0**-53
 LARGEST_CLOSENESS, FIRST_CLOSENESS = 1.0 - 1e-9, 0.9
@@ -27,11 +29,15 @@ class ChainState:
     theta: Floats  # (T,)
     beta: Floats  # (R, p)
     closeness: Floats  # (p,)
+    class_weight: Floats  # (C,)
+    class_theta: Floats  # (T, C), or (1, 1) without latent classes
     hyperparameters: Floats  # of the prior on the linkage
     level_counts: Int64s  # (T,)
     distorted: Int64s  # (R, p)
     telling: Int64s  # (R, p)
     slips: Int64s  # (R, p)
+    class_counts: Int64s  # (C,)
+    class_levels: Int64s  # (T, C), or (1, 1)
     grade: Uint8s  # of each candidate, from the second half of the burn-in on; empty before
 
 
@@ -41,8 +47,22 @@ def generator(seed: int, chain: int, sweep: int, when: int = BEFORE) -> np.rando
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, sweep, when]))
 
 
+class Classes(NamedTuple):
+    """Latent classes: their shares (C,), and the probability of true values in each (T, C)."""
+
+    weight: Floats
+    theta: Floats
+
+
+ONE_CLASS = Classes(np.ones(1), np.ones((1, 1)))
+
+
 def tabulate(
-    theta: Floats, beta: Floats, model: Model, closeness: Floats | None = None
+    theta: Floats,
+    beta: Floats,
+    model: Model,
+    closeness: Floats | None = None,
+    classes: Classes = ONE_CLASS,
 ) -> Parameters:
     """Prepare level probabilities and distortion rates for look-up by the kernels.
 
@@ -78,8 +98,36 @@ def tabulate(
             + one**2 * (1.0 - close**2 + close**2 * near.twice)
         )
     return Parameters(
-        theta, inverse, cumulative, odds, agree, differ, thrice, rate, closeness, max(small, 1)
-    )
+        theta, inverse, cumulative, odds, agree, differ, thrice, rate, closeness,
+        classes.weight, np.ascontiguousarray(classes.theta), max(small, 1),
+    )  # fmt: skip
+
+
+def tabulate_state(state: ChainState, model: Model) -> Parameters:
+    """Prepare the parameters of a state for look-up by the kernels."""
+    classes = Classes(state.class_weight, state.class_theta)
+    return tabulate(state.theta, state.beta, model, state.closeness, classes)
+
+
+def draw_classes(
+    counts: Int64s, levels: Int64s, theta: Floats, model: Model, rng: np.random.Generator
+) -> Classes:
+    """Draw the latent classes given the entities and true values in each (equation 18).
+
+    Shares are Dirichlet with the mass of one entity spread over all classes, so that classes that
+    are not needed empty; a class's true values are Dirichlet around theta, with the mass of mu.
+    """
+    if model.classes == 1:
+        return ONE_CLASS
+    weight = np.maximum(rng.standard_gamma(1.0 / model.classes + counts), LEAST_THETA)
+    sizes = np.diff(model.field_start)
+    mass = np.repeat(np.add.reduceat(model.mu, model.field_start[:-1]), sizes) * theta
+    mixed = model.mixed
+    found = np.ones(model.class_shape)
+    drawn = np.maximum(rng.standard_gamma(mass[mixed, None] + levels[mixed]), LEAST_THETA)
+    found[mixed] = drawn
+    totals = np.add.reduceat(found, model.field_start[:-1], axis=0)
+    return Classes(weight / weight.sum(), found / np.repeat(totals, sizes, axis=0))
 
 
 # How far from each other chains start, so that their agreement means something: which records
@@ -100,22 +148,28 @@ def start_state(model: Model, layout: Layout, chain: int, seed: int) -> ChainSta
     elif kind == "half":
         apart = rng.random(len(entity)) < 0.5
         entity = np.where(apart[entity], np.arange(len(entity)), entity).astype(np.int32)
-    weights = model.mu + model.shown
-    for column in np.flatnonzero(model.near):
-        weights[slice(*model.field_start[column : column + 2])] = model.coded[column].near.share
-    totals = np.add.reduceat(weights, model.field_start[:-1])
+    theta = np.concatenate(
+        [part.base_shares if part.similar is None else part.near.share for part in model.coded]
+    )
+    classes = draw_classes(
+        np.ones(model.classes, np.int64), np.zeros(model.class_shape, np.int64), theta, model, rng
+    )
     return ChainState(
         sweep=0,
         entity=entity,
         entities=int((entity == np.arange(len(entity))).sum()),
-        theta=weights / np.repeat(totals, np.diff(model.field_start)),
+        theta=theta,
         beta=np.where(model.exact, 0.0, np.full((model.rate_rows, len(model.coded)), rate)),
         closeness=np.where(model.close, FIRST_CLOSENESS, 0.0),
+        class_weight=classes.weight,
+        class_theta=classes.theta,
         hyperparameters=model.prior.start(len(entity)),
-        level_counts=np.zeros(len(weights), np.int64),
+        level_counts=np.zeros(len(theta), np.int64),
         distorted=np.zeros((model.rate_rows, len(model.coded)), np.int64),
         telling=np.zeros((model.rate_rows, len(model.coded)), np.int64),
         slips=np.zeros((model.rate_rows, len(model.coded)), np.int64),
+        class_counts=np.zeros(model.classes, np.int64),
+        class_levels=np.zeros(model.class_shape, np.int64),
         grade=np.empty(0, np.uint8),
     )
 

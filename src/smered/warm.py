@@ -17,7 +17,7 @@ from smered.joint import draw_jointly, find_doubtful
 from smered.model import Model
 from smered.records import Records
 from smered.sampler import condition_prior
-from smered.state import ChainState, generator, start_state, tabulate
+from smered.state import ChainState, generator, start_state, tabulate_state
 
 __all__ = ["compile_kernels"]
 
@@ -43,7 +43,7 @@ def compile_kernels() -> None:
 def compile_proposals() -> None:
     """Call what makes proposals, and what grades them: they have most of their code in common."""
     model, execute, state = example()
-    tables = tabulate(state.theta, state.beta, model, state.closeness)
+    tables = tabulate_state(state, model)
     prior = condition_prior(state, model, generator(0, 0, 1))
     execute.evenness(state, tables, prior)
     execute.propose(state, tables, prior, 0, 0)
@@ -52,7 +52,7 @@ def compile_proposals() -> None:
 def compile_others() -> None:
     """Call every other kernel of a run."""
     model, execute, state = example()
-    tables = tabulate(state.theta, state.beta, model, state.closeness)
+    tables = tabulate_state(state, model)
     execute.count(state, tables, 0, 0)
     for field, pairs in find_doubtful(model, execute.layout, worthwhile=0.0).items():
         draw_jointly(state, model, field, pairs, execute, 0, 0, np.random.default_rng(0))

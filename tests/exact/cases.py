@@ -11,7 +11,7 @@ from smered.model import Model
 from smered.pairs import PairTables
 from smered.records import Records
 from smered.sampler import condition_prior, keep_counts
-from smered.state import check_state, generator, start_state, tabulate
+from smered.state import ONE_CLASS, Classes, check_state, generator, start_state, tabulate
 
 PROPOSALS = 20
 
@@ -98,10 +98,22 @@ def fixed_parameters(model):
 CLOSENESS = 0.7
 
 
+def fixed_classes(model):
+    """Latent classes as different as can be; one if there are none."""
+    if model.classes == 1:
+        return ONE_CLASS
+    rng = np.random.default_rng(4)
+    theta = np.ones(model.class_shape)
+    for column in np.flatnonzero(~model.near):
+        own = slice(*model.field_start[column : column + 2])
+        theta[own] = rng.dirichlet(np.ones(own.stop - own.start), model.classes).T
+    return Classes(rng.dirichlet(np.ones(model.classes)), theta)
+
+
 def fixed_tables(model, theta, beta):
     """What kernels look up, at these parameters."""
     closeness = np.where(model.close, CLOSENESS, 0.0)
-    return tabulate(np.concatenate(theta), beta, model, closeness)
+    return tabulate(np.concatenate(theta), beta, model, closeness, fixed_classes(model))
 
 
 def run_fixed(model, theta, beta, sweeps, *, threads=1, seed=1, in_logs=False):

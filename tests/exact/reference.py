@@ -63,12 +63,15 @@ def channel(part, theta, closeness):
     return closeness * slips + (1 - closeness) * theta
 
 
-def cluster_likelihood(values, theta, betas, psi=None):
-    """Sum over y and all z of p(y) prod_r p(z_r) p(x_r | y, z_r); a missing x has no z."""
+def cluster_likelihood(values, theta, betas, psi=None, true=None):
+    """Sum over y and all z of p(y) prod_r p(z_r) p(x_r | y, z_r); a missing x has no z.
+
+    y is drawn from `true`, or from theta as distorted values are.
+    """
     seen = [(x, beta) for x, beta in zip(values, betas, strict=True) if x >= 0]
     psi = np.tile(theta, (len(theta), 1)) if psi is None else psi
     total = 0.0
-    for y, p_y in enumerate(theta):
+    for y, p_y in enumerate(theta if true is None else true):
         for z in itertools.product((0, 1), repeat=len(seen)):
             product = p_y
             for (x, beta), distorted in zip(seen, z, strict=True):
@@ -77,20 +80,30 @@ def cluster_likelihood(values, theta, betas, psi=None):
     return total
 
 
-def log_likelihood(labels, model: Model, theta, beta, closeness=0.7):
-    """theta: one vector per field; beta (rows, fields)."""
+def log_likelihood(labels, model: Model, theta, beta, closeness=0.7, classes=None):
+    """theta: one vector per field; beta (rows, fields); classes: shares and theta of each."""
+    if model.classes > 1 and classes is None:
+        from tests.exact.cases import fixed_classes
+
+        classes = fixed_classes(model)
     total = 0.0
     psi = [channel(part, theta[i], closeness) for i, part in enumerate(model.coded)]
     for label in set(labels):
         members = [r for r in range(len(labels)) if labels[r] == label]
         rows = [model.records.file[r] if model.rate_rows > 1 else 0 for r in members]
+        weights = np.ones(1) if classes is None else classes.weight.copy()
         for column, part in enumerate(model.coded):
             values = [part.codes[r] for r in members]
             betas = [beta[row, column] for row in rows]
-            likelihood = cluster_likelihood(values, theta[column], betas, psi[column])
-            if likelihood == 0:
-                return -math.inf
-            total += math.log(likelihood)
+            own = slice(*model.field_start[column : column + 2])
+            for c in range(len(weights)):
+                true = None
+                if classes is not None and part.similar is None:
+                    true = classes.theta[own, c]
+                weights[c] *= cluster_likelihood(values, theta[column], betas, psi[column], true)
+        if weights.sum() == 0:
+            return -math.inf
+        total += math.log(weights.sum())
     return total
 
 

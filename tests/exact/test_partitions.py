@@ -27,8 +27,10 @@ VARIANTS = {
     "rates-by-file": {"distortion": "file"},
     **{kind: {"near": kind} for kind in NEAR},
     "text-rates-by-file": {"near": "text", "distortion": "file"},
+    "classes": {"classes": 3},
+    "classes-text-exact": {"classes": 2, "near": "text", "exact": True},
 }
-SMOKE = {"plain", "two-blocks", "no-duplicates", "text"}
+SMOKE = {"plain", "two-blocks", "no-duplicates", "text", "classes"}
 # Lists that leave some records out, so that the chances of a transfer and of its reverse differ.
 INFORMED = {name: InformedPairs(candidates=2 if "duplicates" in name else 3, uniform_share=0.3)
             for name in VARIANTS}  # fmt: skip

@@ -30,7 +30,8 @@ FileColumn = Annotated[
 Fields = Annotated[
     list[str] | None,
     typer.Option("--field", metavar="COL[:TYPE]", rich_help_panel=DATA,
-                 help="Column to compare, TYPE categorical (default) or exact; repeatable. "
+                 help="Column to compare, TYPE categorical (default), text, number, date or exact; "
+                 "repeatable. "
                  "Default: every column that is not id, file, truth or ignored."),
 ]  # fmt: skip
 Ignore = Annotated[
@@ -127,7 +128,7 @@ MinProbability = Annotated[
 Loss = Annotated[
     str | None,
     typer.Option("--loss", rich_help_panel=OUTPUT,
-                 help="The estimate: mpmms (the paper's, the default), binder or vi."),
+                 help="The estimate: mpmms (the paper's, the default), binder, vi or f1."),
 ]  # fmt: skip
 RawCsv = Annotated[
     bool | None,

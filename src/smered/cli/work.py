@@ -342,8 +342,9 @@ class Outputs:
 
 def check_loss(loss: str) -> "Loss":
     """The name of a loss."""
-    if loss not in ("mpmms", "binder", "vi"):
-        raise ConfigError(f"--loss {loss}: {suggest(loss, ('mpmms', 'binder', 'vi'))}")
+    losses = ("mpmms", "binder", "vi", "f1")
+    if loss not in losses:
+        raise ConfigError(f"--loss {loss}: {suggest(loss, losses)}")
     return loss  # type: ignore[return-value]
 
 

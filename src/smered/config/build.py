@@ -54,6 +54,7 @@ def make_model(config: Configuration, sources: Mapping[str, Source]) -> Model:
         fields,
         duplicates=data.duplicates,
         distortion=config.model.distortion,
+        classes=config.model.classes,
         prior=make_prior(config.model.prior),
     )
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from smered.errors import ConfigError
-from smered.model import Distortion
+from smered.model import MOST_CLASSES, Distortion
 from smered.sampler import Settings
 from smered.sources import from_folder
 from smered.suggest import suggest
@@ -81,6 +81,7 @@ class ModelTable(Strict):
     """What holds for all fields, and the prior."""
 
     distortion: Distortion = "field"
+    classes: Annotated[Whole, Field(ge=1, le=MOST_CLASSES)] = 1
     a: Rate | None = None
     b: Annotated[float, Field(gt=0)] | None = None
     mu: Rate | None = None

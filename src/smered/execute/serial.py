@@ -26,7 +26,7 @@ from smered.state import ChainState
 __all__ = ["Desk", "Serial"]
 
 MOVE_COUNTS = 6  # merges, splits and transfers, proposed and accepted
-SUMMED = 6  # the first arrays of Statistics are summed over threads, the others are shared
+SUMMED = 8  # the first arrays of Statistics are summed over threads, the others are shared
 
 
 # first and last block, seed, chain, sweep, layout and parameters: what every kernel begins with
@@ -61,6 +61,7 @@ class Serial:
                     members=np.empty(model.largest_cluster, np.int32),
                     seen=np.empty(max(model.largest_cluster, near_levels), np.int32),
                     tally=np.zeros(len(model.mu)),
+                    classes=np.zeros(model.classes),
                     mark=np.zeros(len(layout.single), np.int64),
                     stamp=np.zeros(1, np.int64),
                 ),
@@ -70,6 +71,8 @@ class Serial:
                     telling=np.zeros(model.observed.shape, np.int64),
                     slips=np.zeros(model.observed.shape, np.int64),
                     agreed=np.zeros((MOST_AGREED + 1, len(model.mu)), np.int64),
+                    class_counts=np.zeros(model.classes, np.int64),
+                    class_levels=np.zeros(model.class_shape, np.int64),
                     moves=np.zeros(MOVE_COUNTS, np.int64),
                     block_entities=block_entities,
                     block_log_weight=block_log_weight,

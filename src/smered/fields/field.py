@@ -70,6 +70,14 @@ class CodedField:
         shown = np.bincount(self.codes[self.codes >= 0], minlength=self.values)
         return shown / max(shown.sum(), 1)
 
+    @property
+    def base_shares(self) -> Floats:
+        """Level probabilities before they are learned: shares, smoothed by mu (levels,)."""
+        weights: Floats = self.mu + np.bincount(
+            self.codes[self.codes >= 0], minlength=len(self.mu)
+        ).astype(np.float64)
+        return weights / weights.sum()
+
     @cached_property
     def near(self) -> NearTables:
         """How distorted values fall near the true one; only where there is `similar`."""

@@ -2,6 +2,7 @@
 
 from smered.kernels.jit import jit, jit_inline
 from smered.kernels.likelihood import log_weight
+from smered.kernels.mixture import is_mixture
 from smered.layout import ZERO
 
 __all__ = ["build_rings", "gather", "gather_without", "link_ring", "same_file_member"]
@@ -73,7 +74,7 @@ def build_rings(start, end, clusters):
 def weigh_clusters(start, end, layout, parameters, clusters, scratch):
     """Compute the log weight of every cluster of a block."""
     for record in range(start, end):
-        if clusters.size[clusters.entity[record]] == 1:
+        if clusters.size[clusters.entity[record]] == 1 and not is_mixture(parameters):
             clusters.log_weight[record] = 0.0
         elif clusters.entity[record] == record:
             size = gather(record, ZERO, clusters, scratch)

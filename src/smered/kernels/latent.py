@@ -12,15 +12,27 @@ import numpy as np
 
 from smered.kernels.clusters import gather
 from smered.kernels.jit import jit, jit_inline
-from smered.kernels.likelihood import tally_levels
 from smered.kernels.lookup import level_at, record_odds
+from smered.kernels.mixture import draw_class, draw_from_class, is_mixture, log_class_weights
 from smered.kernels.near import slip_share
-from smered.kernels.rng import DISTORT, EXTRA, ROTATE, ROTATE_EXTRA, TRUE, stream, uniform, words
+from smered.kernels.rng import (
+    CLASS,
+    DISTORT,
+    EXTRA,
+    ROTATE,
+    ROTATE_EXTRA,
+    TRUE,
+    stream,
+    uniform,
+    words,
+)
+from smered.kernels.tally import tally_levels
 from smered.layout import MOST_AGREED, ZERO
 
 __all__ = ["count_latent", "draw_chosen", "draw_latent"]
 
 MISSING, DIFFER = -1, -2
+NO_CLASS = np.int64(-1)
 ROUNDING = 1e-12  # what may be left of 1 after taking all levels of a field away
 
 
@@ -38,9 +50,15 @@ def draw_unseen(field, distinct, extra, used, layout, parameters, scratch):
             return level, used
 
 
+@jit_inline
+def prior_of(level, c, parameters):
+    """The probability of a true value, in a class or without classes."""
+    return parameters.theta[level] if c < 0 else parameters.class_theta[level, c]
+
+
 @jit
-def draw_true(size, field, u, extra, used, layout, parameters, scratch):
-    """Draw the true value of the cluster in scratch.members[:size] (equation 9).
+def draw_true(size, field, c, u, extra, used, layout, parameters, scratch):
+    """Draw the true value of the cluster in scratch.members[:size], of class c (equation 9).
 
     A seen level v weighs theta_v times its tally of rho, every unseen one its theta.
     """
@@ -53,7 +71,7 @@ def draw_true(size, field, u, extra, used, layout, parameters, scratch):
     total = 0.0
     for i in range(distinct):
         level = scratch.seen[i]
-        theta = parameters.theta[level]
+        theta = prior_of(level, c, parameters)
         unseen -= theta
         if size > parameters.small:
             scratch.tally[level] = theta * math.exp(scratch.tally[level] - top)
@@ -75,9 +93,22 @@ def draw_true(size, field, u, extra, used, layout, parameters, scratch):
         scratch.tally[level] = 0.0
     if chosen == MISSING and unseen <= 0.0:
         chosen = np.int64(scratch.seen[distinct - 1])  # rounding alone leads here
-    if chosen == MISSING:
+    if chosen == MISSING and c >= 0:
+        again = uniform(words(extra, used)[0])
+        used += 1
+        chosen = draw_from_class(again, field, distinct, c, layout, parameters, scratch)
+    elif chosen == MISSING:
         chosen, used = draw_unseen(field, distinct, extra, used, layout, parameters, scratch)
     return chosen, used
+
+
+@jit_inline
+def class_of(name, size, start, classes, layout, parameters, scratch):
+    """Draw the class of the cluster in scratch.members[:size], or NO_CLASS."""
+    if not is_mixture(parameters):
+        return NO_CLASS
+    log_class_weights(ZERO, size, layout, parameters, scratch)
+    return draw_class(uniform(words(classes, name - start)[0]), scratch)
 
 
 @jit_inline
@@ -128,25 +159,37 @@ def count_latent(block, seed, chain, sweep, layout, parameters, clusters, scratc
     true_stream = stream(seed, chain, sweep, block, TRUE)
     distort = stream(seed, chain, sweep, block, DISTORT)
     extra = stream(seed, chain, sweep, block, EXTRA)
+    classes = stream(seed, chain, sweep, block, CLASS)
     used = ZERO
     by_file = parameters.odds.shape[0] > 1
     for name in range(start, end):
         if clusters.entity[name] != name:
             continue
         size = gather(name, ZERO, clusters, scratch)
+        c = class_of(name, size, start, classes, layout, parameters, scratch)
+        if c >= 0:
+            statistics.class_counts[c] += 1
         for field in range(fields):
             level, present = agreed_in(size, field, layout, scratch)
             if present == 0:
                 continue
-            if present == 1 or layout.exact[field]:
+            mixed = c >= 0 and not layout.near[field]
+            if mixed and layout.exact[field]:
+                statistics.class_levels[level, c] += 1
+                continue
+            if not mixed and (present == 1 or layout.exact[field]):
                 statistics.level_counts[level] += 1
                 continue
-            if level >= 0 and not by_file and present <= MOST_AGREED and not layout.near[field]:
+            simple = level >= 0 and not by_file and present <= MOST_AGREED
+            if simple and not mixed and not layout.near[field]:
                 statistics.agreed[present, level] += 1
                 continue
             u = uniform(words(true_stream, (name - start) * fields + field)[0])
-            true, used = draw_true(size, field, u, extra, used, layout, parameters, scratch)
+            own = c if mixed else NO_CLASS
+            true, used = draw_true(size, field, own, u, extra, used, layout, parameters, scratch)
             statistics.level_counts[true] += 1
+            if mixed:
+                statistics.class_levels[true, c] += 1
             for i in range(size):
                 record = scratch.members[i]
                 if layout.values[record, field] >= 0:
@@ -185,7 +228,7 @@ def draw_any(size, field, u, extra, used, layout, parameters, scratch):
                 weight *= 1.0 + odds * parameters.inverse_theta[level]
         if u * (weight + others) < weight:
             return level, used
-    return draw_true(size, field, u, extra, used, layout, parameters, scratch)
+    return draw_true(size, field, NO_CLASS, u, extra, used, layout, parameters, scratch)
 
 
 @jit
@@ -220,16 +263,21 @@ def draw_latent(block, seed, chain, sweep, layout, parameters, clusters, scratch
     true_stream = stream(seed, chain, sweep, block, TRUE)
     distort = stream(seed, chain, sweep, block, DISTORT)
     extra = stream(seed, chain, sweep, block, EXTRA)
+    classes = stream(seed, chain, sweep, block, CLASS)
     used = ZERO
     for name in range(start, end):
         if clusters.entity[name] != name:
             continue
         size = gather(name, ZERO, clusters, scratch)
+        c = class_of(name, size, start, classes, layout, parameters, scratch)
         for field in range(fields):
             value, _ = agreed_level(size, field, layout, scratch)
             if value != MISSING and not layout.exact[field]:
                 u = uniform(words(true_stream, (name - start) * fields + field)[0])
-                value, used = draw_true(size, field, u, extra, used, layout, parameters, scratch)
+                own = NO_CLASS if layout.near[field] else c
+                value, used = draw_true(
+                    size, field, own, u, extra, used, layout, parameters, scratch
+                )
             for i in range(size):
                 record = scratch.members[i]
                 true[record, field] = value

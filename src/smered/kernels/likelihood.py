@@ -13,38 +13,14 @@ field (beta = 0) gives theta_v over the product of its records' theta, or 0 if t
 import math
 
 from smered.kernels.jit import jit, jit_inline
-from smered.kernels.lookup import record_odds, record_rate
-from smered.kernels.near import add_near, add_to_tally, near_pair_weight
+from smered.kernels.lookup import record_rate
+from smered.kernels.mixture import is_mixture, log_class_weights
+from smered.kernels.near import near_pair_weight
+from smered.kernels.tally import tally_levels
 
-__all__ = ["log_bracket", "log_weight", "tally_levels"]
+__all__ = ["log_bracket", "log_weight"]
 
 HUGE, TINY = 1e150, 1e-150
-
-
-@jit_inline
-def tally_levels(first, size, field, layout, parameters, scratch):
-    """Multiply rho over the members that show each level; return how many levels were seen.
-
-    Members are scratch.members[first : first + size]. Leaves the levels in scratch.seen and, at
-    each of them, prod rho (its logarithm for clusters above `small`) in scratch.tally, which the
-    caller must set back to 0. rho > 1, so a tally of 0 always means "not seen yet".
-    """
-    in_logs = size > parameters.small
-    distinct = 0
-    for i in range(first, first + size):
-        record = scratch.members[i]
-        level = layout.values[record, field]
-        if level < 0:
-            continue
-        if layout.near[field]:
-            distinct = add_near(
-                record, level, field, in_logs, distinct, layout, parameters, scratch
-            )
-        else:
-            odds = record_odds(record, field, layout, parameters)
-            ratio = odds * parameters.inverse_theta[level]
-            distinct = add_to_tally(level, ratio, in_logs, distinct, scratch)
-    return distinct
 
 
 @jit_inline
@@ -205,9 +181,33 @@ def log_large_weight(first, size, layout, parameters, scratch):
     return total + math.log(product)
 
 
+@jit
+def log_mixed_weight(first, size, layout, parameters, scratch):
+    """Log weight of a cluster of any size, true values drawn from a mixture of classes."""
+    total = log_class_weights(first, size, layout, parameters, scratch)
+    if total == -math.inf:
+        return total
+    product = 0.0
+    for c in range(scratch.classes.shape[0]):
+        product += scratch.classes[c]
+    for field in range(layout.exact.shape[0]):
+        if layout.near[field] and size > 1:
+            if size == 2:
+                record, other = scratch.members[first], scratch.members[first + 1]
+                product *= pair_weight(record, other, field, layout, parameters)
+            elif size > parameters.small:
+                total += log_bracket(first, size, field, layout, parameters, scratch)
+            else:
+                product *= bracket(first, size, field, layout, parameters, scratch)
+            total, product = carry(total, product)
+    return total + math.log(product)
+
+
 @jit_inline
 def log_weight(first, size, layout, parameters, scratch):
     """Log weight of the cluster scratch.members[first : first + size], all fields."""
+    if is_mixture(parameters):
+        return log_mixed_weight(first, size, layout, parameters, scratch)
     if size == 1:
         return 0.0
     if size == 2:

@@ -7,12 +7,9 @@ a categorical field, with beta g in place of beta, and with rho also for values 
     rho_ry = 1 + (lambda kappa(x_r, y) + 1(x_r = y) odds_r / phi_y) / g
 """
 
-import math
-
 from smered.kernels.jit import jit_inline
-from smered.kernels.lookup import record_odds
 
-__all__ = ["add_near", "near_pair_weight", "slip_share"]
+__all__ = ["near_pair_weight", "slip_share"]
 
 
 @jit_inline
@@ -41,37 +38,6 @@ def near_pair_weight(level, other, rate, other_rate, field, layout, parameters):
     if level == other:
         weight += (1.0 - rate) * (1.0 - other_rate) * parameters.inverse_theta[level]
     return weight
-
-
-@jit_inline
-def add_to_tally(level, ratio, in_logs, distinct, scratch):
-    """Multiply the tally of a level by 1 + ratio; return how many levels were seen."""
-    held = scratch.tally[level]
-    if held == 0.0:
-        scratch.seen[distinct] = level
-        distinct += 1
-        scratch.tally[level] = math.log1p(ratio) if in_logs else 1.0 + ratio
-    elif in_logs:
-        scratch.tally[level] = held + math.log1p(ratio)
-    else:
-        scratch.tally[level] = held * (1.0 + ratio)
-    return distinct
-
-
-@jit_inline
-def add_near(record, level, field, in_logs, distinct, layout, parameters, scratch):
-    """Tally rho at a record's value and at all near it; return how many levels were seen."""
-    close = parameters.closeness[field]
-    per_kernel = close / (1.0 - close)
-    odds = record_odds(record, field, layout, parameters) * parameters.inverse_theta[level]
-    own = odds / (1.0 - close) + per_kernel * layout.near_itself[level]
-    distinct = add_to_tally(level, own, in_logs, distinct, scratch)
-    for i in range(layout.near_start[level], layout.near_start[level + 1]):
-        near = layout.near_level[i]
-        if near != level:
-            ratio = per_kernel * layout.near_kernel[i]
-            distinct = add_to_tally(near, ratio, in_logs, distinct, scratch)
-    return distinct
 
 
 @jit_inline

@@ -10,13 +10,23 @@ import numpy as np
 
 from smered.kernels.jit import jit_inline
 
-__all__ = ["CHOOSE", "DISTORT", "EXTRA", "PROPOSE", "ROTATE", "ROTATE_EXTRA", "SPLIT", "TOGGLE"]
+__all__ = [
+    "CHOOSE",
+    "CLASS",
+    "DISTORT",
+    "EXTRA",
+    "PROPOSE",
+    "ROTATE",
+    "ROTATE_EXTRA",
+    "SPLIT",
+    "TOGGLE",
+]
 __all__ += ["LEAST_LOG_UNIFORM", "TRUE", "accepted", "below", "high", "low", "stream", "uniform"]
 __all__ += ["words"]
 
 # What a stream is for. Streams of different purpose never share a number.
 PROPOSE, SPLIT, TRUE, EXTRA, DISTORT, CHOOSE, TOGGLE = map(np.int64, range(7))
-ROTATE, ROTATE_EXTRA = np.int64(7), np.int64(8)
+ROTATE, ROTATE_EXTRA, CLASS = np.int64(7), np.int64(8), np.int64(9)
 PURPOSES = 16
 
 MASK = np.uint64(0xFFFFFFFF)

@@ -8,7 +8,7 @@ import numpy as np
 
 from smered.layout import Floats, Int32s, Int64s
 from smered.pairs import UniformPairs
-from smered.state import ChainState, tabulate
+from smered.state import ChainState, Classes, tabulate_state
 
 if TYPE_CHECKING:
     from smered.posterior.posterior import Posterior
@@ -35,6 +35,7 @@ class Redrawer:
         theta: Floats,
         beta: Floats,
         closeness: Floats,
+        classes: Classes,
     ) -> tuple[Int32s, Int32s]:
         """Return y and z at every record (n, p); -1 where there is no value."""
         model, order = self._model, self._model.order
@@ -47,14 +48,18 @@ class Redrawer:
             theta=theta,
             beta=beta,
             closeness=closeness,
+            class_weight=classes.weight,
+            class_theta=classes.theta,
             hyperparameters=np.empty(0),
             level_counts=np.empty(0, np.int64),
             distorted=np.empty((0, 0), np.int64),
             telling=np.empty((0, 0), np.int64),
             slips=np.empty((0, 0), np.int64),
+            class_counts=np.empty(0, np.int64),
+            class_levels=np.empty((0, 0), np.int64),
             grade=np.empty(0, np.uint8),
         )
-        tables = tabulate(theta, beta, model, closeness)
+        tables = tabulate_state(state, model)
         drawn = self._execute.latent(state, tables, self._settings.seed, chain)
         true, distorted = np.empty_like(drawn[0]), np.empty_like(drawn[1])
         true[order], distorted[order] = drawn
@@ -95,7 +100,9 @@ class DrawView:
     def _latent(self) -> tuple[Int32s, Int32s]:
         theta = np.concatenate(list(self.theta.values()))
         closeness = self._posterior.closeness[self.chain, self.draw]
-        return self._redraw(self.chain, self.draw, self.linkage, theta, self.beta, closeness)
+        classes = self._posterior.classes(self.chain, self.draw)
+        place = self.chain, self.draw, self.linkage
+        return self._redraw(*place, theta, self.beta, closeness, classes)
 
     @property
     def true_values(self) -> Int32s:

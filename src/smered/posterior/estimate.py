@@ -16,7 +16,7 @@ from smered.records import Records
 
 __all__ = ["Estimate", "Loss", "estimated_sets", "expected_loss", "make_estimate"]
 
-Loss = Literal["mpmms", "binder", "vi"]
+Loss = Literal["mpmms", "binder", "vi", "f1"]
 MOST_SWEEPS = 50  # of the search for the least expected loss; it ends when nothing improves
 
 
@@ -56,7 +56,8 @@ def make_estimate(sets: MatchingSets, draws: int, records: Records, loss: Loss) 
     mpmms: records are linked exactly if they are in the same shared most probable matching set;
     records in none stay single (the paper's estimate). binder, vi: the linkage with the least
     expected Binder or variation-of-information loss that a local search finds from the mpmms
-    estimate and from the pairs that are linked more often than not.
+    estimate and from the pairs that are linked more often than not. f1: the linkage with the
+    largest expected F1 of pairs, found likewise.
     """
     if loss == "mpmms":
         labels = shared_labels(sets)
@@ -64,8 +65,10 @@ def make_estimate(sets: MatchingSets, draws: int, records: Records, loss: Loss) 
         starts = [shared_labels(sets), majority_labels(sets, draws)]
         found = [improve(start, sets, draws, loss) for start in starts]
         labels = min(found, key=lambda labels: expected_loss(labels, sets, draws, loss))
+    elif loss == "f1":
+        labels = most_f1(sets, draws)
     else:
-        raise ConfigError(f"loss = {loss!r} must be 'mpmms', 'binder' or 'vi'")
+        raise ConfigError(f"loss = {loss!r} must be 'mpmms', 'binder', 'vi' or 'f1'")
     first = np.unique(labels, return_index=True)[1]
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))  # entities in order of their first record
@@ -100,6 +103,27 @@ def majority_labels(sets: MatchingSets, draws: int) -> Int64s:
     return np.array([root(record) for record in range(len(label))])
 
 
+def most_f1(sets: MatchingSets, draws: int) -> Int64s:
+    """The linkage with the largest expected F1 that is found.
+
+    F1 is a ratio, 2 c / (a + b) of links in common and links of either. The linkage that makes it
+    most also makes 2 c - F (a + b) most, where F is its F1 (Dinkelbach): a Binder loss in which a
+    link costs F in place of 1. So a pair is worth linking from a probability of F / 2 on.
+    """
+    best = max(
+        (shared_labels(sets), majority_labels(sets, draws)),
+        key=lambda labels: expected_f1(labels, sets, draws),
+    )
+    reached = expected_f1(best, sets, draws)
+    for _ in range(MOST_SWEEPS):
+        labels = improve(best, sets, draws, "binder", price=reached)
+        found = expected_f1(labels, sets, draws)
+        if found <= reached + 1e-12:
+            break
+        best, reached = labels, found
+    return best
+
+
 def entropy_term(size: float) -> float:
     """The convex function x log x of the variation of information."""
     return size * math.log(size) if size > 0 else 0.0
@@ -113,8 +137,13 @@ STEP: dict[str, Callable[[int], float]] = {
 }
 
 
-def improve(labels: Int64s, sets: MatchingSets, draws: int, loss: Loss) -> Int64s:
-    """Move one record at a time to where the expected loss is least, until none moves."""
+def improve(
+    labels: Int64s, sets: MatchingSets, draws: int, loss: Loss, price: float = 1.0
+) -> Int64s:
+    """Move one record at a time to where the expected loss is least, until none moves.
+
+    `price` is what a link costs, where one that is right is worth 2.
+    """
     step = STEP[loss]
     label = labels.tolist()
     size: dict[int, int] = {}
@@ -141,7 +170,9 @@ def improve(labels: Int64s, sets: MatchingSets, draws: int, loss: Loss) -> Int64
                 for name, count in together.items():
                     gain[name] = gain.get(name, 0.0) + weight[s] * step(count)
             costs = {
-                name: step(size[name]) - 2 * value for name, value in gain.items() if size[name]
+                name: price * step(size[name]) - 2 * value
+                for name, value in gain.items()
+                if size[name]
             }
             best = min(costs, key=lambda name: (costs[name], name), default=own)
             stay = costs.get(own, 0.0)
@@ -164,18 +195,43 @@ def expected_loss(labels: Int64s, sets: MatchingSets, draws: int, loss: Loss) ->
 
     Binder counts pairs that one linkage has and the other has not. VI is in nats, over n records.
     """
+    if loss == "binder":
+        either, common = shared_terms(labels, sets, draws, size_pairs)
+        return either - 2 * common
+    either, common = shared_terms(labels, sets, draws, size_entropy)
+    return (either - 2 * common) / len(labels)
+
+
+def size_pairs(size: Int64s) -> Floats:
+    """Pairs within clusters of these sizes."""
+    pairs: Floats = size * (size - 1) * 0.5
+    return pairs
+
+
+def size_entropy(size: Int64s) -> Floats:
+    """The term of the variation of information for clusters of these sizes."""
+    terms: Floats = size * np.log(size.astype(np.float64))
+    return terms
+
+
+def expected_f1(labels: Int64s, sets: MatchingSets, draws: int) -> float:
+    """Twice the expected links in common, over the links of the estimate and those expected."""
+    either, common = shared_terms(labels, sets, draws, size_pairs)
+    return 2 * common / either if either else 1.0
+
+
+def shared_terms(
+    labels: Int64s, sets: MatchingSets, draws: int, term: Callable[[Int64s], Floats]
+) -> tuple[float, float]:
+    """Sums of a function of sizes: of clusters, estimated and drawn, and of what they share."""
     number = np.unique(labels, return_inverse=True)[1]
     own = np.bincount(number)
     # members of each set by estimated cluster
     key = sets.sets.owner * len(own) + number[sets.sets.member]
     parts, both = np.unique(key, return_counts=True)
     part_draws = sets.draws[parts // len(own)]
-    size = sets.sets.size
-    if loss == "binder":
-        pairs = (own * (own - 1) / 2).sum() + (sets.draws @ (size * (size - 1) / 2)) / draws
-        return float(pairs - 2 * (part_draws @ (both * (both - 1) / 2)) / draws)
-    terms = (own * np.log(own)).sum() + (sets.draws @ (size * np.log(size))) / draws
-    return float(terms - 2 * (part_draws @ (both * np.log(both))) / draws) / len(labels)
+    either = term(own).sum() + (sets.draws @ term(sets.sets.size)) / draws
+    return float(either), float((part_draws @ term(both)) / draws)
 
 
 def cluster_probability(entity: Int64s, sets: MatchingSets, draws: int) -> Floats:

@@ -34,6 +34,7 @@ from smered.posterior.traces import (
     summarise,
 )
 from smered.sampler import Settings
+from smered.state import ONE_CLASS, Classes
 from smered.store.lifetimes import Lifetimes
 from smered.store.rows import MOVES
 
@@ -141,13 +142,28 @@ class Posterior:
         flat = self._lists("theta")
         found, first = {}, 0
         for part in self.model.coded:
-            if part.similar is None:
+            shape = (self.chains, self.draws, len(part.mu))
+            if part.similar is not None:
+                found[part.name] = np.broadcast_to(part.near.share, shape)
+            elif self.model.classes > 1:
+                found[part.name] = np.broadcast_to(part.base_shares, shape)
+            else:
                 found[part.name] = flat[:, :, first : first + len(part.mu)]
                 first += len(part.mu)
-            else:  # not learned
-                shape = (self.chains, self.draws, len(part.mu))
-                found[part.name] = np.broadcast_to(part.near.share, shape)
         return found
+
+    def classes(self, chain: int, draw: int) -> Classes:
+        """The latent classes of a draw: shares, and probabilities of true values in each."""
+        if self.model.classes == 1:
+            return ONE_CLASS
+        weight, flat = self._classes
+        theta = np.ones(self.model.class_shape)
+        theta[self.model.mixed] = flat[chain, draw].reshape(-1, self.model.classes)
+        return Classes(weight[chain, draw], theta)
+
+    @cached_property
+    def _classes(self) -> tuple[Floats, Floats]:
+        return self._lists("class_weights"), self._lists("class_theta")
 
     @cached_property
     def beta(self) -> Floats:
@@ -263,7 +279,8 @@ class Posterior:
         """One transitive linkage: the paper's ("mpmms"), or of least expected loss.
 
         "mpmms" links records exactly if they share a shared most probable matching set; "binder"
-        and "vi" minimise the expected Binder or variation-of-information loss.
+        and "vi" minimise the expected Binder or variation-of-information loss, "f1" makes the
+        expected F1 of pairs largest.
         """
         return make_estimate(self.sets, self._total, self.records, loss)
 

@@ -36,6 +36,7 @@ def describe_model(model: Model) -> dict[str, Any]:
         "distortion": model.distortion,
         "prior": describe(model.prior),
         "pairs": describe(model.pairs),
+        "classes": model.classes,
     }
 
 
@@ -49,6 +50,7 @@ def rebuild_model(description: Mapping[str, Any], records: Records) -> Model:
             distortion=description["distortion"],
             prior=build_prior(description["prior"]),
             pairs=build_pairs(description["pairs"]),
+            classes=description["classes"],
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise RunError(f"run.json does not describe a model ({error!r})") from None

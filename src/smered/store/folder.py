@@ -240,7 +240,7 @@ class RunFolder:
         checkpoint = self._checkpoint(chain)
         self.clean(chain)
         if not checkpoint:
-            return None, ChainRecorder(chain, model.order, model.learned)
+            return None, ChainRecorder(chain, model)
         table = self._part(checkpoint, checkpoint.state, STATE)
         state, recorder = unpack_state(table, checkpoint, chain, model)
         if checkpoint.unfinished:
@@ -373,18 +373,21 @@ def unpack_state(
         theta=array("theta", np.float64, levels),
         beta=array("beta", np.float64, *rates),
         closeness=array("closeness", np.float64, rates[1]),
+        class_weight=array("class_weight", np.float64, model.classes),
+        class_theta=array("class_theta", np.float64, *model.class_shape),
         hyperparameters=array("hyperparameters", np.float64, len(model.prior.hyperparameters)),
         level_counts=array("level_counts", np.int64, levels),
         distorted=array("distorted", np.int64, *rates),
         telling=array("telling", np.int64, *rates),
         slips=array("slips", np.int64, *rates),
+        class_counts=array("class_counts", np.int64, model.classes),
+        class_levels=array("class_levels", np.int64, *model.class_shape),
         grade=np.frombuffer(data.get("grade", b""), np.uint8).copy(),
     )
     started = checkpoint.draws > 0
     recorder = ChainRecorder(
         chain,
-        model.order,
-        model.learned,
+        model,
         array("entity_at_last_draw", np.int32, n if started else 0),
         array("born", np.int32, n),
         array("moves", np.int64, len(MOVES)),

@@ -25,7 +25,7 @@ class MemoryRun:
 
     def restore(self, chain: int, model: Model) -> tuple[ChainState | None, ChainRecorder]:
         """Nothing was kept: start afresh."""
-        self._recorders[chain] = ChainRecorder(chain, model.order, model.learned)
+        self._recorders[chain] = ChainRecorder(chain, model)
         return None, self._recorders[chain]
 
     def commit(self, chain: int, state: ChainState, recorder: ChainRecorder) -> None:

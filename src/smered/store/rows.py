@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from smered.layout import Bools, Int32s, Int64s
+from smered.layout import Int32s, Int64s
+from smered.model import Model
 from smered.sampler import Step
 from smered.store.lifetimes import LIFETIMES, LifetimeRecorder
 
@@ -31,6 +32,8 @@ DRAWS = pa.schema(
         required("theta", pa.list_(required("probability", pa.float64()))),
         required("beta", pa.list_(required("rate", pa.float64()))),
         required("closeness", pa.list_(required("share", pa.float64()))),
+        required("class_weights", pa.list_(required("share", pa.float64()))),
+        required("class_theta", pa.list_(required("probability", pa.float64()))),
         required("hyperparameters", pa.list_(required("value", pa.float64()))),
     ]
 )
@@ -58,14 +61,13 @@ class ChainRecorder:
     def __init__(
         self,
         chain: int,
-        order: Int64s,
-        learned: Bools,
+        model: Model,
         entity: Int32s | None = None,
         born: Int32s | None = None,
         moves: Int64s | None = None,
     ) -> None:
-        self.lifetimes = LifetimeRecorder(chain, order, entity, born)
-        self._learned = learned  # which level probabilities change from draw to draw
+        self.lifetimes = LifetimeRecorder(chain, model.order, entity, born)
+        self._model = model
         self.moves = np.zeros(len(MOVES), np.int64) if moves is None else moves
         self.last_draw = -1
         self._since = time.perf_counter()
@@ -78,7 +80,7 @@ class ChainRecorder:
         self.moves += step.moves
         if step.draw is None:
             return
-        state, now = step.state, time.perf_counter()
+        model, state, now = self._model, step.state, time.perf_counter()
         ended = self.lifetimes.add(step.draw, state.entity)
         if len(ended):
             self._ended.append(ended)
@@ -88,9 +90,11 @@ class ChainRecorder:
             | {"entities": state.entities, "log_posterior": step.log_posterior}
             | dict(zip(MOVES, self.moves.tolist(), strict=True))
             | {
-                "theta": state.theta[self._learned],
+                "theta": state.theta[model.learned],
                 "beta": state.beta.ravel(),
                 "closeness": state.closeness,
+                "class_weights": state.class_weight,
+                "class_theta": state.class_theta[model.mixed].ravel() if model.classes > 1 else [],
                 "hyperparameters": state.hyperparameters,
             }
         )
