@@ -98,7 +98,7 @@ def splink_pairs(name: str, table: pa.Table, known: Any) -> tuple[dict[int, floa
     warnings.filterwarnings("ignore")
     chosen = FILES[name](cl, block_on)
     frame = table.to_pandas()
-    frame = frame.astype({c: str for c in frame.columns}).replace(
+    frame = frame.astype(dict.fromkeys(frame.columns, str)).replace(
         {"nan": None, "None": None, "": None}
     )
     frame["unique_id"] = range(len(frame))

@@ -23,7 +23,8 @@ Distortion = Literal["field", "file"]
 
 # Redrawing y, z and the parameters costs about as much as this many proposals per record.
 PROPOSALS_PER_RECORD = 4
-LEAST_PROPOSALS = 8000  # what a sweep of few records does besides costs about as much
+LEAST_PROPOSALS = 8000  # in a sweep of few records
+TUNED_SHARE = 0.25  # of them once proposals go where they are worth most
 MOST_CLASSES = 256
 LARGEST_STREAM = 2**31 - 1  # half the numbers that one stream of the generator holds
 
@@ -261,9 +262,9 @@ class Model:
         return other
 
 
-def usual_proposals(records: int, per_record: float) -> float:
+def usual_proposals(records: int, per_record: float, tuned: bool = False) -> float:
     """Proposals of a sweep: in proportion to the records, and never too few."""
-    return max(per_record * records, LEAST_PROPOSALS)
+    return max(per_record * records, LEAST_PROPOSALS * (TUNED_SHARE if tuned else 1.0))
 
 
 def as_fields(fields: Sequence[str | Field]) -> list[Field]:

@@ -162,7 +162,7 @@ def tuned(model: Model, settings: Settings, layout: Layout, state: ChainState) -
     """
     if len(state.grade) != len(layout.candidates):
         raise RunError("the checkpoint is damaged: it grades other candidates than there are")
-    informed = usual_proposals(len(state.entity), TUNED_PROPOSALS_PER_RECORD)
+    informed = usual_proposals(len(state.entity), TUNED_PROPOSALS_PER_RECORD, tuned=True)
     uniform = float(layout.proposals.sum()) * layout.uniform_share / COIN_SIDES
     if settings.proposals is not None:
         informed = settings.proposals - uniform

@@ -5,20 +5,22 @@ are redrawn given the state, then linkage, distortion rates and level probabilit
 their prior, which is known exactly. A wrong acceptance ratio, count or draw anywhere shows here.
 """
 
+from copy import deepcopy
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import stats
 
 from smered.execute import make_executor
-from smered.fields import Categorical
+from smered.fields import Categorical, Number
 from smered.model import Model
 from smered.priors import Ewens, PitmanYor, UniformLabels
 from smered.records import Records
 from smered.sampler import Settings, keep_counts, run_chain
 from smered.simulate import observe
-from smered.state import tabulate
-from tests.exact.reference import is_legal, log_prior, partitions
+from smered.state import tabulate_state
+from tests.exact.reference import channel, is_legal, log_prior, partitions
 
 A, B, MU, LEVELS = 2.0, 3.0, 1.5, 3
 ROUNDS, THIN = 16_000, 6
@@ -30,14 +32,18 @@ CASES = {
     "labels-two-blocks": {"prior": UniformLabels(), "blocks": ["1", "1", "1", "2", "2"]},
     "pitman-yor-by-file": {"prior": PitmanYor(1.0, 0.4), "distortion": "file"},
     "ewens-missing": {"prior": Ewens(1.5), "missing": [(0, 0), (3, 1), (4, 0)]},
+    "classes": {"prior": Ewens(1.5), "classes": 2},
+    "text": {"prior": Ewens(1.5), "near": True},
 }
 
 
-def make_model(blocks=("1",) * 5, missing=(), **settings):
+def make_model(blocks=("1",) * 5, missing=(), near=False, **settings):
     table = pa.table({"file": ["A", "A", "B", "B", "C"], "block": list(blocks),
                       "f": ["0", "1", "2", "0", "1"], "g": ["0", "1", "2", "0", "1"]})  # fmt: skip
     records = Records.from_frames(table, columns=["f", "g"], file_column="file", blocks="block")
     fields = [Categorical(name, a=A, b=B, mu=MU) for name in ("f", "g")]
+    if near:  # of 0, 1 and 2, neighbours are near; distorted values stay among these
+        fields[1] = Number("g", within=1, scale=1.0, may_equal=True, a=A, b=B)
     return Model(records, fields, **settings)
 
 
@@ -57,13 +63,21 @@ def successive_conditional(model, missing=()):
     rows = layout.rate_row[layout.cell_file[layout.cell]]
     for step in run_chain(model, Settings(draws=ROUNDS, burn_in=0, chains=1), 1, execute):
         state = step.state
-        yield state.entity.copy(), state.beta.copy(), state.theta.copy()
+        yield deepcopy(state)
         theta = [state.theta[:LEVELS], state.theta[LEVELS:]]
         truth = np.stack([rng.choice(LEVELS, 5, p=t) for t in theta], axis=1)
-        values, _ = observe(truth, state.entity, state.beta[rows], theta, rng)
+        if model.classes > 1:
+            group = rng.choice(2, 5, p=state.class_weight)
+            own = [state.class_theta[:LEVELS], state.class_theta[LEVELS:]]
+            truth = np.array([[rng.choice(LEVELS, p=t[:, c]) for t in own] for c in group])
+        values, distorted = observe(truth, state.entity, state.beta[rows], theta, rng)
+        if model.near[1]:
+            psi = channel(model.coded[1], theta[1], state.closeness[1])
+            for r in np.flatnonzero(distorted[:, 1]):
+                values[r, 1] = rng.choice(LEVELS, p=psi[truth[state.entity[r], 1]])
         layout.values[:] = np.where(lost, -1, values + np.array([0, LEVELS]))
         # y and z of the new data, drawn by the kernel with numbers that the sweep did not use
-        tables = tabulate(state.theta, state.beta, model)
+        tables = tabulate_state(state, model)
         statistics = execute.count(state, tables, 0, OTHER_CHAIN)
         keep_counts(state, statistics, tables, model, 0, OTHER_CHAIN)
 
@@ -81,7 +95,7 @@ def test_parameters_keep_their_prior(case):
     weights = np.exp([log_prior(labels, model.prior) for labels in legal])
     weights /= weights.sum()
 
-    linkages = np.array([entity for entity, _, _ in draws])
+    linkages = np.array([state.entity for state in draws])
     checks = {"N": (linkages == np.arange(5)).sum(axis=1)}
     expected = {"N": weights @ [len(set(labels)) for labels in legal]}
     for one in range(5):
@@ -90,13 +104,24 @@ def test_parameters_keep_their_prior(case):
             expected[one, two] = weights @ [labels[one] == labels[two] for labels in legal]
     for name, values in checks.items():
         assert abs(z_score(values, expected[name])) < 4.5, name
-    betas = np.array([beta.ravel() for _, beta, _ in draws])
+    betas = np.array([state.beta.ravel() for state in draws])
     for column in betas.T:
         assert stats.kstest(column[::4], stats.beta(A, B).cdf).pvalue > 1e-4
-    thetas = np.array([theta for _, _, theta in draws])
+    thetas = np.array([state.theta[model.learned] for state in draws])
     marginal = stats.beta(MU, MU * (LEVELS - 1))
     for column in thetas.T:
         assert stats.kstest(column[::4], marginal.cdf).pvalue > 1e-4
+    if model.near.any():
+        close = np.array([state.closeness[1] for state in draws])
+        assert stats.kstest(close[::4], stats.uniform.cdf).pvalue > 1e-4
+    if model.classes > 1:
+        weight = np.array([state.class_weight[0] for state in draws])
+        assert stats.kstest(weight[::16], stats.beta(0.5, 0.5).cdf).pvalue > 1e-4
+        for level, share in enumerate(draws[0].theta):
+            values = np.array([state.class_theta[level, 1] for state in draws])
+            mass = MU * LEVELS
+            expected = stats.beta(mass * share, mass * (1 - share))
+            assert stats.kstest(values[::16], expected.cdf).pvalue > 1e-4, level
 
 
 def z_score(values, expected):

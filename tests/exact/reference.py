@@ -122,7 +122,8 @@ def log_prior(labels, prior, concentration=None):
         return total + sum(math.lgamma(s + 1) + math.log(shares[s - 1]) for s in sizes)
     # Seat the records one after the other at the tables of a Chinese restaurant.
     c = prior.concentration if concentration is None else concentration
-    d, seated, total = prior.discount, {}, 0.0
+    c, d = c if isinstance(c, tuple) else (c, prior.discount)
+    seated, total = {}, 0.0
     for i, label in enumerate(labels):
         if label in seated:
             total += math.log((seated[label] - d) / (i + c))

@@ -10,22 +10,23 @@ import pytest
 from smered.execute import make_executor
 from smered.sampler import keep_counts
 from smered.state import start_state, tabulate
-from tests.exact.cases import fixed_parameters, tiny_model
-from tests.exact.reference import log_likelihood, partitions
+from tests.exact.cases import CLOSENESS, fixed_classes, fixed_parameters, tiny_model
+from tests.exact.reference import channel, log_likelihood, partitions
 from tests.exact.test_reference import bench, kernel_order
 
 pytestmark = pytest.mark.plain
 
 
-def explicit(codes, theta, rate):
+def explicit(codes, theta, rate, psi=None):
     """All (y, z) of a cluster in a field with their probability, given what its records show."""
+    psi = np.tile(theta, (len(theta), 1)) if psi is None else psi
     shown = [x for x in codes if x >= 0]
     weights = {}
     for y, p_y in enumerate(theta):
         for z in itertools.product((0, 1), repeat=len(shown)):
             weight = p_y
             for x, flag in zip(shown, z, strict=True):
-                weight *= rate * theta[x] if flag else (1 - rate) * (x == y)
+                weight *= rate * psi[y, x] if flag else (1 - rate) * (x == y)
             if weight:
                 weights[y, z] = weight
     total = sum(weights.values())
@@ -38,14 +39,15 @@ def distance(seen, probability, draws):
     return 0.5 * sum(abs(probability.get(k, 0) - seen.get(k, 0) / draws) for k in keys)
 
 
-def test_latent_values_have_their_exact_conditional_distribution():
+@pytest.mark.parametrize("near", [None, "text", "text-that-may-equal", "number"])
+def test_latent_values_have_their_exact_conditional_distribution(near):
     """P(y, z | linkage) by brute force against the frequency over many sweeps' numbers."""
-    model = tiny_model()
+    model = tiny_model(near=near)
     layout, tables, _, theta, beta = bench(model)
     execute = make_executor(model, layout, 1)
     state = start_state(model, layout, 0, 0)
     state.entity = np.zeros(5, np.int32)
-    column, draws = 0, 400 if not_compiled() else 20_000
+    column, draws = 1 if near else 0, 1000 if not_compiled() else 20_000
     seen = Counter()
     for sweep in range(draws):
         state.sweep = sweep
@@ -53,10 +55,90 @@ def test_latent_values_have_their_exact_conditional_distribution():
         assert (true == true[0]).all()
         z = distorted[:, column]
         assert ((z == -1) == (layout.values[:, column] < 0)).all()
-        seen[int(true[0, column]), tuple(z[z >= 0].tolist())] += 1
+        level = int(true[0, column] - model.field_start[column])
+        seen[level, tuple(z[z >= 0].tolist())] += 1
     codes = model.coded[column].codes[model.order]
-    probability = explicit(codes, theta[column], beta[0, column])
+    psi = channel(model.coded[column], theta[column], CLOSENESS)
+    probability = explicit(codes, theta[column], beta[0, column], psi)
     assert distance(seen, probability, draws) < (0.15 if not_compiled() else 0.02)
+
+
+def test_classes_and_true_values_have_their_exact_distribution():
+    """P(class, y | linkage) as counted for the next draw of the latent classes."""
+    model = tiny_model(classes=3, exact=True)
+    layout, tables, _, theta, beta = bench(model)
+    classes = fixed_classes(model)
+    execute = make_executor(model, layout, 1)
+    state = start_state(model, layout, 0, 0)
+    state.entity = kernel_order((0, 0, 0, 3, 3), model)
+    draws = 600 if not_compiled() else 20_000
+    seen = Counter()
+    for sweep in range(draws):
+        state.sweep = sweep
+        found = execute.count(state, tables, 7, 0)
+        assert found.class_counts.sum() == 2
+        assert (found.telling[0, :2] == model.observed[0, :2]).all()  # lone values tell, too
+        seen[tuple(found.class_counts.tolist()), int(found.distorted[0, 1])] += 1
+    expected = {((0, 0, 0), 0): 1.0}
+    for members in ([0, 1, 2], [3, 4]):
+        outcomes = Counter()
+        for c in range(3):
+            weight, second = classes.weight[c], {}
+            for column, part in enumerate(model.coded):
+                own = classes.theta[slice(*model.field_start[column : column + 2]), c]
+                codes = part.codes[model.order][members]
+                joint = {}
+                for y, p_y in enumerate(own):
+                    for z in itertools.product((0, 1), repeat=len(codes)):
+                        p = p_y
+                        for x, flag in zip(codes, z, strict=True):
+                            if x < 0:
+                                p *= 0.5  # no z: both count the same
+                            elif flag:
+                                p *= beta[0, column] * theta[column][x]
+                            else:
+                                p *= (1 - beta[0, column]) * (x == y)
+                        times = sum(flag for x, flag in zip(codes, z, strict=True) if x >= 0)
+                        joint[times] = joint.get(times, 0.0) + p
+                if column == 1:
+                    second = joint
+                else:
+                    weight *= sum(joint.values())
+            for times, p in second.items():
+                outcomes[c, times] += weight * p
+        total, further = sum(outcomes.values()), Counter()
+        for (counts, distorted), p in expected.items():
+            for (c, times), q in outcomes.items():
+                more = tuple(n + (i == c) for i, n in enumerate(counts))
+                further[more, distorted + times] += p * q / total
+        expected = further
+    assert distance(seen, expected, draws) < (0.2 if not_compiled() else 0.02)
+
+
+@pytest.mark.parametrize("kind", ["text", "text-that-may-equal"])
+def test_slips_are_counted_as_often_as_they_happen(kind):
+    """The expected share of slips among distorted values, by brute force."""
+    model = tiny_model(near=kind)
+    layout, tables, _, theta, beta = bench(model)
+    execute = make_executor(model, layout, 1)
+    state = start_state(model, layout, 0, 0)
+    state.entity = np.zeros(5, np.int32)
+    draws = 1000 if not_compiled() else 20_000
+    found = np.zeros(2)
+    for sweep in range(draws):
+        state.sweep = sweep
+        statistics = execute.count(state, tables, 7, 0)
+        found += [statistics.slips[0, 1] / draws, statistics.distorted[0, 1] / draws]
+    part, codes = model.coded[1], model.coded[1].codes[model.order]
+    psi = channel(part, theta[1], CLOSENESS)
+    any_value = (1 - CLOSENESS) * theta[1]
+    slips = distorted = 0.0
+    for (y, z), p in explicit(codes, theta[1], beta[0, 1], psi).items():
+        distorted += p * sum(z)
+        slips += p * sum(
+            1 - any_value[x] / psi[y, x] for x, flag in zip(codes, z, strict=True) if flag
+        )
+    assert found == pytest.approx([slips, distorted], rel=0.1 if not_compiled() else 0.02)
 
 
 @pytest.mark.parametrize("labels", [(0, 0, 0, 0, 0), (0, 0, 0, 3, 3), (0, 1, 2, 3, 4)])

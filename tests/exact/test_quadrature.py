@@ -6,9 +6,9 @@ import pytest
 from scipy import stats
 
 from smered.execute import make_executor
-from smered.fields import Categorical
+from smered.fields import Categorical, Text
 from smered.model import Model
-from smered.priors import Ewens, PitmanYor, UniformLabels
+from smered.priors import ClusterSizes, Ewens, PitmanYor, UniformLabels
 from smered.records import Records
 from smered.sampler import Settings, run_chain
 from tests.exact.reference import log_likelihood, log_prior, partitions
@@ -22,38 +22,66 @@ def three_records(prior):
     return Model(records, [Categorical("f", a=A, b=B, mu=MU)], prior=prior)
 
 
+def three_names(prior):
+    """The same with a text, of which two values are near each other; phi is not learned."""
+    values = ["anna", "anna", "anne"]
+    records = Records.from_frames(pa.table({"f": values}), columns=["f"])
+    return Model(records, [Text("f", threshold=0.5, scale=2.0, a=A, b=B)], prior=prior)
+
+
 def midpoints(quantile, points):
     return quantile((np.arange(points) + 0.5) / points)
 
 
 def exact_probabilities(model):
     """Sum the reference over a grid of equal prior probability in theta, beta and concentration."""
-    thetas = midpoints(stats.beta(MU, MU).ppf, 60)
+    thetas = [np.array([t, 1 - t]) for t in midpoints(stats.beta(MU, MU).ppf, 60)]
+    closenesses = [0.0]
+    if model.near.any():
+        thetas, closenesses = [model.coded[0].near.share], midpoints(stats.uniform.ppf, 40)
     betas = midpoints(stats.beta(A, B).ppf, 60)
-    concentrations = [None]
-    if model.prior.hyperparameters:
-        gamma = stats.gamma(model.prior.shape, scale=1 / model.prior.rate)
-        concentrations = midpoints(gamma.ppf, 2000)
+    hyperparameters = grid_of(model.prior)
     weights = {}
     for labels in partitions(3):
         likelihood = np.mean([
-            np.exp(log_likelihood(labels, model, [np.array([t, 1 - t])], np.array([[b]])))
-            for t in thetas for b in betas
+            np.exp(log_likelihood(labels, model, [t], np.array([[b]]), close))
+            for t in thetas for b in betas for close in closenesses
         ])  # fmt: skip
-        prior = np.mean([np.exp(log_prior(labels, model.prior, c)) for c in concentrations])
+        prior = np.mean([np.exp(log_prior(labels, model.prior, h)) for h in hyperparameters])
         weights[labels] = likelihood * prior
     total = sum(weights.values())
     return {labels: weight / total for labels, weight in weights.items()}
 
 
+def grid_of(prior):
+    """Values of the hyperparameters, equally probable before the data."""
+    if not prior.hyperparameters:
+        return [None]
+    if isinstance(prior, ClusterSizes):
+        base = prior.strength * np.array([1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 64])
+        return np.random.default_rng(1).dirichlet(base, 40_000)
+    gamma = stats.gamma(prior.shape, scale=1 / prior.rate)
+    if prior.discount is not None:
+        return midpoints(gamma.ppf, 2000)
+    discounts = midpoints(stats.uniform.ppf, 60)
+    return [(c, d) for c in midpoints(gamma.ppf, 200) for d in discounts]
+
+
 @pytest.mark.parametrize(
-    "prior",
-    [UniformLabels(), Ewens(rate=0.5), PitmanYor(None, 0.4, shape=2.0, rate=1.0)],
-    ids=["labels", "learned-ewens", "learned-pitman-yor"],
+    ("make", "prior"),
+    [
+        (three_records, UniformLabels()),
+        (three_records, Ewens(rate=0.5)),
+        (three_records, PitmanYor(None, 0.4, shape=2.0, rate=1.0)),
+        (three_records, PitmanYor(None, None, shape=2.0, rate=1.0)),
+        (three_records, ClusterSizes(strength=3.0)),
+        (three_names, Ewens(1.0)),
+    ],
+    ids=["labels", "ewens", "pitman-yor", "pitman-yor-discount", "cluster-sizes", "text"],
 )
 @pytest.mark.smoke
-def test_chain_agrees_with_quadrature(prior):
-    model = three_records(prior)
+def test_chain_agrees_with_quadrature(make, prior):
+    model = make(prior)
     expected = exact_probabilities(model)
     settings = Settings(draws=DRAWS, burn_in=100, chains=1, proposals=6)
     execute = make_executor(model, model.layout(6), 1)

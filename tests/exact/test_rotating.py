@@ -5,10 +5,10 @@ import pytest
 
 from smered.execute import make_executor
 from smered.pairs import RotatingBlocks
-from smered.priors import Ewens, PitmanYor, UniformLabels, UniformPartitions
+from smered.priors import ClusterSizes, Ewens, PitmanYor, UniformLabels, UniformPartitions
 from smered.rotating import choose_fields, rotating_sweep
-from smered.state import check_state, generator, start_state, tabulate
-from tests.exact.cases import fixed_parameters, tiny_model, total_variation
+from smered.state import check_state, generator, start_state
+from tests.exact.cases import fixed_parameters, fixed_tables, tiny_model, total_variation
 from tests.exact.reference import exact_posterior
 
 SWEEPS = 10_000
@@ -19,6 +19,7 @@ CASES = {
     "partitions-no-duplicates": {"prior": UniformPartitions(), "duplicates": False},
     "ewens-by-file": {"prior": Ewens(2.0), "distortion": "file"},
     "pitman-yor": {"prior": PitmanYor(1.5, 0.3)},
+    "cluster-sizes-text": {"prior": ClusterSizes(), "near": "text"},
 }
 
 
@@ -33,7 +34,7 @@ def test_frequencies_match_enumeration(case):
     execute = make_executor(model, layout, 1)
     state = start_state(model, layout, 1, 0)
     state.theta, state.beta = np.concatenate(theta), beta
-    tables = tabulate(state.theta, beta, model)
+    tables = fixed_tables(model, theta, beta)
     order = model.order
     found = {}
     for sweep in range(SWEEPS):

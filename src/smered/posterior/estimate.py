@@ -204,14 +204,13 @@ def expected_loss(labels: Int64s, sets: MatchingSets, draws: int, loss: Loss) ->
 
 def size_pairs(size: Int64s) -> Floats:
     """Pairs within clusters of these sizes."""
-    pairs: Floats = size * (size - 1) * 0.5
-    return pairs
+    return 0.5 * (size * (size - 1)).astype(np.float64)
 
 
 def size_entropy(size: Int64s) -> Floats:
     """The term of the variation of information for clusters of these sizes."""
-    terms: Floats = size * np.log(size.astype(np.float64))
-    return terms
+    terms = size.astype(np.float64)
+    return terms * np.log(terms)
 
 
 def expected_f1(labels: Int64s, sets: MatchingSets, draws: int) -> float:
