@@ -40,6 +40,7 @@ class Layout(NamedTuple):
     near_level: Int32s
     near_kernel: Floats  # kappa of each neighbour; see smered.near
     near_itself: Floats  # (T,) kappa of a level and itself
+    near_twice: Floats  # (T,) sum of phi kappa**2 over a level's neighbours
     block_start: Int64s  # (B + 1,) first record of each block
     cell: Int32s  # (n,) cell of each record
     cell_start: Int64s  # (G + 1,) first record of each cell

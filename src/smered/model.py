@@ -170,7 +170,8 @@ class Model:
     @cached_property
     def near_tables(self) -> dict[str, Any]:
         """What lies near the levels of all fields, as the layout holds it; see `smered.near`."""
-        counts, itself = np.zeros(len(self.mu), np.int64), np.zeros(len(self.mu))
+        counts = np.zeros(len(self.mu), np.int64)
+        itself, twice = np.zeros(len(self.mu)), np.zeros(len(self.mu))
         near_level, near_kernel = [np.empty(0, np.int32)], [np.empty(0)]
         for column in np.flatnonzero(self.near):
             first, last = self.field_start[column : column + 2]
@@ -179,11 +180,13 @@ class Model:
             near_level.append(found.level + np.int32(first))
             near_kernel.append(found.kernel)
             itself[first:last] = found.itself
+            twice[first:last] = found.twice
         return {
             "near_start": np.concatenate(([0], np.cumsum(counts))),
             "near_level": np.concatenate(near_level),
             "near_kernel": np.concatenate(near_kernel),
             "near_itself": itself,
+            "near_twice": twice,
         }
 
     def loose_values(self, values: Int32s) -> tuple[Int32s, ...]:

@@ -32,6 +32,7 @@ class NearTables(NamedTuple):
     kernel: Floats  # kappa of each neighbour
     itself: Floats  # (levels,) kappa(x, x)
     twice: Floats  # (levels,) sum over y of phi_y kappa(x, y)**2
+    thrice: Floats  # (levels,) the same of kappa**3
 
 
 def near_tables(
@@ -69,7 +70,7 @@ def near_tables(
     lists = np.concatenate((counts + 1, np.zeros(len(share) - values, np.int64)))
     near = level[order].astype(np.int32)
     kernel = kernel[order]
-    squares: Floats = share[near] * kernel**2
+    flow: Floats = share[near] * kernel**2
     itself = beside if may_equal else np.zeros(len(share))
     return NearTables(
         share=np.maximum(share, LEAST_SHARE),
@@ -77,5 +78,6 @@ def near_tables(
         level=near,
         kernel=kernel,
         itself=itself,
-        twice=np.bincount(owner[order], squares, minlength=len(share)).astype(np.float64),
+        twice=np.bincount(owner[order], flow, minlength=len(share)).astype(np.float64),
+        thrice=np.bincount(owner[order], flow * kernel, minlength=len(share)).astype(np.float64),
     )

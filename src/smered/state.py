@@ -97,6 +97,13 @@ def tabulate(
             + 2.0 * one * (1.0 - one) * (1.0 - close + close * near.itself)
             + one**2 * (1.0 - close**2 + close**2 * near.twice)
         )
+        far = 1.0 - close
+        again = far + close * near.itself
+        every = far**3 + 3.0 * far**2 * close + 3.0 * far * close**2 * near.twice
+        every = every + close**3 * near.thrice
+        with np.errstate(over="ignore"):
+            copied = theta[own] * ((one * again + (1.0 - one) * inverse[own]) ** 3)
+        thrice[own] = one**3 * (every - theta[own] * again**3) + copied
     return Parameters(
         theta, inverse, cumulative, odds, agree, differ, thrice, rate, closeness,
         classes.weight, np.ascontiguousarray(classes.theta), max(small, 1),

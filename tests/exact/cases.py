@@ -31,10 +31,11 @@ NEAR = {
 }
 
 
-def tiny_model(*, blocks=1, exact=False, near=None, **settings):
+def tiny_model(*, blocks=1, exact=False, near=None, alike=False, **settings):
     """Five records (six in two blocks) with agreement, disagreement and missing values.
 
-    `near`: a kind of field whose distorted values fall near the true one, in place of the second.
+    `near`: a kind of field whose distorted values fall near the true one, in place of the second;
+    `alike`: most records show the same value there.
     """
     rows = {
         "file": ["A", "A", "B", "B", "C"] + ["C"] * (blocks - 1),
@@ -45,7 +46,7 @@ def tiny_model(*, blocks=1, exact=False, near=None, **settings):
     fields = [Categorical("first", a=2, b=3), Categorical("second", a=1, b=4)]
     if near:
         fields[1], values = NEAR[near]
-        shown = [0, 1, 0, 2, 3] + [1] * (blocks - 1)
+        shown = ([0, 0, 0, 1, 0] if alike else [0, 1, 0, 2, 3]) + [1] * (blocks - 1)
         rows["second"] = [values[i] for i in shown]
     if exact:
         rows["sure"] = ["u", "u", "u", "u", None] + ["v"] * (blocks - 1)

@@ -28,6 +28,7 @@ log_change, log_number = from_python(moves.log_change), from_python(moves.log_nu
 
 VARIANTS = [{}, {"exact": True}, {"distortion": "file"}, {"blocks": 2, "duplicates": False}]
 VARIANTS += [{"near": kind} for kind in NEAR] + [{"near": "text", "distortion": "file"}]
+VARIANTS += [{"near": "text", "alike": True}, {"near": "text-that-may-equal", "alike": True}]
 VARIANTS += [{"classes": 3}, {"classes": 2, "exact": True, "near": "text"}]
 VARIANTS += [{"classes": 3, "distortion": "file"}]
 PRIORS = [UniformLabels(), UniformPartitions(), Ewens(2.0), PitmanYor(1.5, 0.3), ClusterSizes()]

@@ -15,7 +15,7 @@ import math
 from smered.kernels.jit import jit, jit_inline
 from smered.kernels.lookup import record_rate
 from smered.kernels.mixture import is_mixture, log_class_weights
-from smered.kernels.near import near_pair_weight
+from smered.kernels.near import near_pair_weight, near_triple_weight
 from smered.kernels.tally import tally_levels
 
 __all__ = ["log_bracket", "log_weight"]
@@ -149,14 +149,19 @@ def log_triple_weight(first, layout, parameters, scratch):
     total = 0.0
     product = 1.0
     for field in range(layout.exact.shape[0]):
+        first_level = layout.values[one, field]
+        second_level = layout.values[two, field]
+        third_level = layout.values[three, field]
         if not layout.near[field]:
-            product *= triple_weight(
-                layout.values[one, field],
-                layout.values[two, field],
-                layout.values[three, field],
-                field,
-                parameters,
-            )
+            product *= triple_weight(first_level, second_level, third_level, field, parameters)
+        elif first_level >= 0 and first_level == second_level == third_level:
+            product *= parameters.agree_thrice[first_level]
+        elif first_level >= 0 and first_level == second_level and third_level >= 0:
+            product *= near_triple_weight(first_level, third_level, field, layout, parameters)
+        elif first_level >= 0 and first_level == third_level and second_level >= 0:
+            product *= near_triple_weight(first_level, second_level, field, layout, parameters)
+        elif second_level >= 0 and second_level == third_level and first_level >= 0:
+            product *= near_triple_weight(second_level, first_level, field, layout, parameters)
         elif parameters.small < 3:
             total += log_bracket(first, 3, field, layout, parameters, scratch)
         else:

@@ -9,7 +9,7 @@ a categorical field, with beta g in place of beta, and with rho also for values 
 
 from smered.kernels.jit import jit_inline
 
-__all__ = ["near_pair_weight", "slip_share"]
+__all__ = ["near_pair_weight", "near_triple_weight", "slip_share"]
 
 
 @jit_inline
@@ -38,6 +38,40 @@ def near_pair_weight(level, other, rate, other_rate, field, layout, parameters):
     if level == other:
         weight += (1.0 - rate) * (1.0 - other_rate) * parameters.inverse_theta[level]
     return weight
+
+
+@jit_inline
+def near_triple_weight(level, other, field, layout, parameters):
+    """The weight of a value shown twice and another shown once, rates not by file.
+
+    Sums over true values that are the one, the other, or neither (equation 15).
+    """
+    i, end = layout.near_start[level], layout.near_start[level + 1]
+    j, other_end = layout.near_start[other], layout.near_start[other + 1]
+    kernel, common, twice_common = 0.0, 0.0, 0.0
+    while i < end and j < other_end:
+        one, two = layout.near_level[i], layout.near_level[j]
+        if two == level:
+            kernel = layout.near_kernel[j]
+        if one == two:
+            flow = parameters.theta[one] * layout.near_kernel[i] * layout.near_kernel[j]
+            common += flow
+            twice_common += flow * layout.near_kernel[i]
+        i += one <= two
+        j += two <= one
+    while j < other_end:
+        if layout.near_level[j] == level:
+            kernel = layout.near_kernel[j]
+        j += 1
+    close, rate = parameters.closeness[field], parameters.rate[field]
+    far, kept = 1.0 - close, 1.0 - rate
+    again = far + close * layout.near_itself[level]
+    across = far + close * kernel
+    weight = kept * kept * parameters.inverse_theta[level] * rate * across
+    weight += kept * rate * rate * across * (2.0 * again + across)
+    neither = far * far * (far + 3.0 * close)
+    neither += far * close * close * (layout.near_twice[level] + 2.0 * common)
+    return weight + rate * rate * rate * (neither + close * close * close * twice_common)
 
 
 @jit_inline
