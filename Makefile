@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types bench study docs clean
+.PHONY: demo test lint types bench accuracy study docs clean
 
 demo: .venv/installed
 	$(BIN)/smered demo
@@ -21,6 +21,12 @@ types: .venv/installed-dev
 
 bench: .venv/installed-dev
 	$(BIN)/python -m benchmarks
+
+# Accuracy on public files with truth: DATA names their folder; about 20 minutes on two cores.
+DATA ?= ../shared/data
+accuracy: .venv/installed-dev
+	$(BIN)/pip install --quiet -e '.[accuracy]'
+	$(BIN)/python -m benchmarks.accuracy $(DATA)
 
 # The study of docs/study.md: about 20 minutes on two cores; it goes on where it was.
 study: .venv/installed-dev

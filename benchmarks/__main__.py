@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from benchmarks import files, mixing, parts, scale, speed, store
+from benchmarks import files, mixing, names, parts, scale, speed, store
 from benchmarks.table import Row
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -28,6 +28,7 @@ BENCHMARKS = {
     "parts": parts.parts,
     "mixing": mixing.mixing,
     "rotating": mixing.rotating,
+    "names": names.names,
     "start": speed.cold_start,
     "threads": speed.threads,
     "growth": speed.growth,
@@ -47,14 +48,14 @@ def in_fresh_process(name: str) -> list[Row]:
     return [Row(**row) for row in json.loads(output)]
 
 
-def main(names: list[str]) -> None:
-    if names[:1] == ["--json"]:
-        print(json.dumps([asdict(row) for row in BENCHMARKS[names[1]]()]))
+def main(chosen: list[str]) -> None:
+    if chosen[:1] == ["--json"]:
+        print(json.dumps([asdict(row) for row in BENCHMARKS[chosen[1]]()]))
         return
     console = Console(width=110)
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     table = Table("benchmark", "figure", "unit", "should be", "kept")
-    for name in names or BENCHMARKS:
+    for name in chosen or BENCHMARKS:
         console.print(f"{name} ...", style="dim")
         rows = in_fresh_process(name)
         results[name] = {

@@ -1,4 +1,4 @@
-"""How distorted values fall near the true one (section 7 of docs/mathematics.md).
+"""How distorted values fall near the true one (section 6 of docs/mathematics.md).
 
 A distorted value is a slip with probability lambda, the field's closeness, or else any value:
 

@@ -119,7 +119,7 @@ def tabulate_state(state: ChainState, model: Model) -> Parameters:
 def draw_classes(
     counts: Int64s, levels: Int64s, theta: Floats, model: Model, rng: np.random.Generator
 ) -> Classes:
-    """Draw the latent classes given the entities and true values in each (equation 18).
+    """Draw the latent classes given the entities and true values in each (equation 19).
 
     Shares are Dirichlet with the mass of one entity spread over all classes, so that classes that
     are not needed empty; a class's true values are Dirichlet around theta, with the mass of mu.

@@ -52,20 +52,20 @@ MUTANTS = {
     "unfair-coin": (
         "kernels/moves.py", "if bits & ONE:", "if bits & np.uint64(3):", CHAIN),
     "distorted-values-not-counted": (
-        "kernels/latent.py", "statistics.level_counts[layout.values[record, field]] += 1",
+        "kernels/latent.py", "statistics.level_counts[shown] += 1",
         "pass", COUNTS),
     "lone-values-not-counted": (
         "kernels/latent.py",
-        "layout.exact[field]:\n                statistics.level_counts[level] += 1",
-        "layout.exact[field]:\n                statistics.level_counts[level] += 0", COUNTS),
+        "layout.exact[field]):\n                statistics.level_counts[level] += 1",
+        "layout.exact[field]):\n                statistics.level_counts[level] += 0", COUNTS),
     "lone-values-taken-for-telling": (
-        "kernels/latent.py", "if present == 1 or layout.exact[field]:",
-        "if layout.exact[field]:", COUNTS),
+        "kernels/latent.py", "if not mixed and (present == 1 or layout.exact[field]):",
+        "if not mixed and layout.exact[field]:", COUNTS),
     "arrival-with-unweighted-candidates": (
         "kernels/partners.py", "inside += weight", "inside += 1", CHAIN),
     "concentration-sees-one-entity-more": (
-        "priors.py", "log_entities(value, entities, records)",
-        "log_entities(value, entities + 1, records)", WHOLE),
+        "priors.py", "log_entities(value, entities, records) + x",
+        "log_entities(value, entities + 1, records) + x", WHOLE),
     "bracket-without-minus-one": (
         "kernels/likelihood.py", "(scratch.tally[level] - 1.0)", "scratch.tally[level]", PLAIN),
     "third-record-for-free": (
@@ -73,6 +73,26 @@ MUTANTS = {
         "parameters.agree[two]", PLAIN),
     "unseen-levels-never-true": (
         "kernels/latent.py", "total += unseen * math.exp(-top)", "total += 0.0", COUNTS),
+    "slips-not-counted": (
+        "kernels/latent.py", "statistics.slips[row, field] += 1",
+        "statistics.slips[row, field] += 0", COUNTS),
+    "misspellings-only-as-they-were-seen": (
+        "near.py", "share * missing))", "share * 0.0))", PLAIN),
+    "pair-without-a-third-true-value": (
+        "kernels/near.py", "close * close * common)\n    if", "close * close)\n    if", PLAIN),
+    "triple-without-the-odd-one-true": (
+        "kernels/near.py", "(2.0 * again + across)", "2.0 * again", PLAIN),
+    "closeness-counts-slips-twice": (
+        "sampler.py", "rng.beta(1 + slips, 1 + distorted - slips)",
+        "rng.beta(1 + slips, 1 + distorted)", WHOLE),
+    "classes-all-alike": (
+        "kernels/mixture.py", "scratch.classes[c] = parameters.class_weight[c]",
+        "scratch.classes[c] = 1.0", PLAIN),
+    "entities-without-a-class": (
+        "kernels/latent.py", "statistics.class_counts[c] += 1",
+        "statistics.class_counts[c] += c == 0", COUNTS),
+    "sizes-without-their-arrangements": (
+        "priors.py", "np.cumsum(np.log(sizes)) + share", "share", PLAIN),
     "toggles-depend-on-toggles": (
         "kernels/toggles.py",
         "mark(gather(mover, ZERO, clusters, scratch), FROZEN, touched, scratch)", "pass", TOGGLES),

@@ -12,6 +12,7 @@ import pytest
 import smered
 from smered.errors import ConfigError, ConvergenceWarning
 from smered.posterior.canonical import true_value_probabilities
+from smered.posterior.evidence import field_draw
 from smered.simulate import simulate
 from smered.state import tabulate
 
@@ -107,9 +108,8 @@ def test_canonical_values_equal_brute_force(data, distortion):
     estimate = posterior.estimate()
     theta = posterior.theta["f"].reshape(12, -1)
     beta = posterior.beta.reshape(12, model.rate_rows, 4)
-    owner, level, probability = true_value_probabilities(
-        estimate.entity, column, model, theta, beta[:, :, column]
-    )
+    draws = [field_draw(posterior, column, chain, draw) for chain in range(2) for draw in range(6)]
+    owner, level, probability = true_value_probabilities(estimate.entity, column, model, draws)
     codes = model.coded[column].codes
     rows = model.records.file if model.rate_rows > 1 else np.zeros(len(codes), int)
     for cell in range(0, len(owner), 7):

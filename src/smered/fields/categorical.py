@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from smered.errors import ConfigError, DataWarning
-from smered.fields.field import DEFAULT_A, DEFAULT_B, LARGEST, CodedField, check_rates
+from smered.fields.field import DEFAULT_A, DEFAULT_B, LARGEST, CodedField, OneColumn, check_rates
 from smered.layout import Int32s
 from smered.records import Records, number_rows
 
@@ -20,7 +20,7 @@ DEFAULT_MU = 1.0  # the paper's
 
 
 @dataclass(frozen=True)
-class Categorical:
+class Categorical(OneColumn):
     """A column whose values either agree or differ.
 
     `a`, `b`: the distortion rate is Beta(a, b); `b=math.inf` forbids distortion, so that linked
@@ -36,16 +36,6 @@ class Categorical:
 
     def __post_init__(self) -> None:
         check_rates(self.column, self.a, self.b)
-
-    @property
-    def name(self) -> str:
-        """The column's name."""
-        return self.column
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The one column read."""
-        return (self.column,)
 
     def code(self, records: Records) -> CodedField:
         """Code the column, with room for levels that only `mu` names."""

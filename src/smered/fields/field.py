@@ -16,7 +16,8 @@ from smered.near import NearTables, near_tables
 from smered.records import Records
 from smered.similar import Neighbours
 
-__all__ = ["DEFAULT_A", "DEFAULT_B", "LARGEST", "CodedField", "Field", "Similar", "check_rates"]
+__all__ = ["DEFAULT_A", "DEFAULT_B", "LARGEST", "CodedField", "Field", "OneColumn"]
+__all__ += ["Similar", "check_rates"]
 
 LARGEST = 1e12  # of a hyperparameter: beyond, the numbers of a sweep lose their digits
 DEFAULT_A, DEFAULT_B = 5.0, 10.0  # the paper's
@@ -108,6 +109,22 @@ class Field(Protocol):
     def code(self, records: Records) -> CodedField:
         """Code the field's values for every record."""
         ...
+
+
+class OneColumn:
+    """What fields have in common that read one column and are called like it."""
+
+    column: str
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+        return self.column
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The one column read."""
+        return (self.column,)
 
 
 def check_rates(name: str, a: float, b: float | None) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from smered.errors import ConfigError, DataWarning
-from smered.fields.field import DEFAULT_A, DEFAULT_B, CodedField, Similar, check_rates
+from smered.fields.field import DEFAULT_A, DEFAULT_B, CodedField, OneColumn, Similar, check_rates
 from smered.fields.keys import digits, number_keys, qgram, sound
 from smered.layout import Floats, Int32s, Int64s
 from smered.records import Records
@@ -30,7 +30,7 @@ DATE_FORMATS = ("%Y-%m-%d", COMPACT, "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-
 
 
 @dataclass(frozen=True)
-class Text:
+class Text(OneColumn):
     """A column of names, addresses and the like, whose errors are mostly small.
 
     Values whose `similarity` ("damerau", "levenshtein", "jaro-winkler", or a function of two texts
@@ -56,16 +56,6 @@ class Text:
                 f"field {self.column!r}: threshold = {self.threshold} must be in [0, 1)"
             )
 
-    @property
-    def name(self) -> str:
-        """The column's name."""
-        return self.column
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The one column read."""
-        return (self.column,)
-
     def code(self, records: Records) -> CodedField:
         """Code the column; similar values are found when they are needed."""
 
@@ -79,7 +69,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Number:
+class Number(OneColumn):
     """A column of numbers: years, ages, house numbers, telephone numbers.
 
     Numbers at most `within` apart are near each other, the nearer the more; so are numbers that
@@ -100,16 +90,6 @@ class Number:
         if not 0 <= self.within < math.inf:
             raise ConfigError(f"field {self.column!r}: within = {self.within} must be 0 or more")
 
-    @property
-    def name(self) -> str:
-        """The column's name."""
-        return self.column
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The one column read."""
-        return (self.column,)
-
     def code(self, records: Records) -> CodedField:
         """Code the column; a value that is no number is near none but by its digits."""
 
@@ -123,7 +103,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Date:
+class Date(OneColumn):
     """A column of dates.
 
     Dates are near each other if they lie at most `within` days or exactly one year apart, if day
@@ -145,16 +125,6 @@ class Date:
         check_scale(self.column, self.scale)
         if self.within < 0:
             raise ConfigError(f"field {self.column!r}: within = {self.within} must be 0 or more")
-
-    @property
-    def name(self) -> str:
-        """The column's name."""
-        return self.column
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The one column read."""
-        return (self.column,)
 
     def code(self, records: Records) -> CodedField:
         """Code the column; a value that is no date is near none but by its digits."""

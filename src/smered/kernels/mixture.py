@@ -2,7 +2,7 @@
 
 An entity belongs to class c with probability pi_c; given its class, its true values are drawn
 independently from theta_cl. Distorted values are drawn from phi_l, the shares that records show.
-The weight of a cluster, over phi of all its values, is a sum over classes (equation 17):
+The weight of a cluster, over phi of all its values, is a sum over classes (equation 18):
 
     sum_c pi_c prod_l prod_r beta_r * [ 1 + sum_{v seen} theta_clv (prod_{r: x_r = v} rho_rv - 1) ]
     rho_rv = 1 + odds_r / phi_v

@@ -1,4 +1,4 @@
-"""Fields whose distorted values fall near the true one (equations 14 to 16).
+"""Fields whose distorted values fall near the true one (equations 15 to 17).
 
 psi(v | y) = phi_v (g + lambda kappa(v, y)) with g = 1 - lambda. The weight of a cluster is that of
 a categorical field, with beta g in place of beta, and with rho also for values near the true one:
@@ -14,7 +14,7 @@ __all__ = ["near_pair_weight", "near_triple_weight", "slip_share"]
 
 @jit_inline
 def near_pair_weight(level, other, rate, other_rate, field, layout, parameters):
-    """The weight of two values in one field (equation 15)."""
+    """The weight of two values in one field (equation 17)."""
     i, end = layout.near_start[level], layout.near_start[level + 1]
     j, other_end = layout.near_start[other], layout.near_start[other + 1]
     kernel = layout.near_itself[level] if level == other else 0.0
@@ -44,7 +44,7 @@ def near_pair_weight(level, other, rate, other_rate, field, layout, parameters):
 def near_triple_weight(level, other, field, layout, parameters):
     """The weight of a value shown twice and another shown once, rates not by file.
 
-    Sums over true values that are the one, the other, or neither (equation 15).
+    Sums over true values that are the one, the other, or neither (equation 16).
     """
     i, end = layout.near_start[level], layout.near_start[level + 1]
     j, other_end = layout.near_start[other], layout.near_start[other + 1]

@@ -1,4 +1,4 @@
-"""How often a cluster shows each level of a field, as products of rho (equations 3 and 14)."""
+"""How often a cluster shows each level of a field, as products of rho (equations 3 and 16)."""
 
 import math
 

@@ -40,6 +40,9 @@ def make_datatree(posterior: "Posterior") -> "xarray.DataTree":
         variables["beta"] = ((*axes, "file", "field"), rates)
     else:
         variables["beta"] = ((*axes, "field"), rates[:, :, 0])
+    if model.close.any():
+        coordinates["near_field"] = [names[i] for i in np.flatnonzero(model.close)]
+        variables["closeness"] = ((*axes, "near_field"), posterior.closeness[:, :, model.close])
     for part, values in zip(model.coded, posterior.theta.values(), strict=True):
         if part.similar is not None:
             continue  # its level probabilities are not learned

@@ -99,7 +99,7 @@ class Shown:
     def log_weights(self, draw: FieldDraw) -> tuple[Floats, Floats]:
         """Log weight of each cell's level being true, and the weight of all levels without one.
 
-        A level weighs theta_v times its tally of rho (equations 3 and 14), every other its theta.
+        A level weighs theta_v times its tally of rho (equations 3 and 16), every other its theta.
         """
         theta, rates, close = draw
         odds = (1 - rates) / np.maximum(rates, LEAST_RATE)

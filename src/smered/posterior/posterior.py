@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from smered.diagnostics import mcse
-from smered.errors import ConfigError, DataError, RunError
+from smered.errors import ConfigError, DataError
 from smered.layout import Floats, Int32s, Int64s
 from smered.model import Model
 from smered.posterior.attributes import count_attributes
@@ -24,6 +24,7 @@ from smered.posterior.datatree import make_datatree
 from smered.posterior.draw import DrawView, Redrawer, walk_draws
 from smered.posterior.estimate import Estimate, Loss, make_estimate
 from smered.posterior.evidence import field_draw, set_evidence
+from smered.posterior.parameters import ParameterDraws
 from smered.posterior.sets import MatchingSets, lifetimes_with
 from smered.posterior.traces import (
     Counts,
@@ -34,7 +35,6 @@ from smered.posterior.traces import (
     summarise,
 )
 from smered.sampler import Settings
-from smered.state import ONE_CLASS, Classes
 from smered.store.lifetimes import Lifetimes
 from smered.store.rows import MOVES
 
@@ -78,7 +78,7 @@ def common_draws(done: Sequence[int]) -> tuple[int, int]:
     )
 
 
-class Posterior:
+class Posterior(ParameterDraws):
     """Draws of the linkage and the parameters, and what they say.
 
     Records are named by their number (in input order) or by file and id. Where chains were
@@ -128,59 +128,6 @@ class Posterior:
     def trace(self, name: str) -> Floats:
         """A number by chain and draw: `log_posterior`, `entities`, `merges_accepted`, ..."""
         return self._numbers[name].to_numpy().reshape(self.chains, self.draws).astype(float)
-
-    def _lists(self, name: str) -> Floats:
-        flat = self._draws(name)[name].combine_chunks().flatten().to_numpy()
-        least = {"theta": np.nextafter(0, 1), "beta": 0.0, "closeness": 0.0}.get(name)
-        if least is not None and not ((flat >= least) & (flat <= 1)).all():
-            raise RunError(f"the draws are damaged: {name} holds what is no probability")
-        return flat.reshape(self.chains, self.draws, -1)
-
-    @cached_property
-    def theta(self) -> dict[str, Floats]:
-        """Level probabilities of each field (chains, draws, levels)."""
-        flat = self._lists("theta")
-        found, first = {}, 0
-        for part in self.model.coded:
-            shape = (self.chains, self.draws, len(part.mu))
-            if part.similar is not None:
-                found[part.name] = np.broadcast_to(part.near.share, shape)
-            elif self.model.classes > 1:
-                found[part.name] = np.broadcast_to(part.base_shares, shape)
-            else:
-                found[part.name] = flat[:, :, first : first + len(part.mu)]
-                first += len(part.mu)
-        return found
-
-    def classes(self, chain: int, draw: int) -> Classes:
-        """The latent classes of a draw: shares, and probabilities of true values in each."""
-        if self.model.classes == 1:
-            return ONE_CLASS
-        weight, flat = self._classes
-        theta = np.ones(self.model.class_shape)
-        theta[self.model.mixed] = flat[chain, draw].reshape(-1, self.model.classes)
-        return Classes(weight[chain, draw], theta)
-
-    @cached_property
-    def _classes(self) -> tuple[Floats, Floats]:
-        return self._lists("class_weights"), self._lists("class_theta")
-
-    @cached_property
-    def beta(self) -> Floats:
-        """Distortion rates (chains, draws, rows, fields): one row, or one per file."""
-        rows, fields = self.model.observed.shape
-        return self._lists("beta").reshape(self.chains, self.draws, rows, fields)
-
-    @cached_property
-    def closeness(self) -> Floats:
-        """Share of slips among distorted values (chains, draws, fields); 0 where all are alike."""
-        return self._lists("closeness")
-
-    @cached_property
-    def hyperparameters(self) -> dict[str, Floats]:
-        """Learned hyperparameters of the prior on the linkage (chains, draws)."""
-        values = self._lists("hyperparameters")
-        return {name: values[:, :, i] for i, name in enumerate(self.model.prior.hyperparameters)}
 
     def linkage(self, chain: int, draw: int) -> Int64s:
         """The linkage of one draw: for each record the number of its entity's first record."""
@@ -289,6 +236,7 @@ class Posterior:
 
         log P(values | one entity) - sum over r of log P(values of r | an entity of its own), with
         theta and beta at their posterior means. Positive speaks for one entity, negative against.
+        With latent classes, each field is looked at as if it did not depend on the others.
         """
         numbers = np.unique([self.number(record) for record in records])
         (found,) = set_evidence(self, np.zeros(len(numbers), np.int64), numbers, 1)
@@ -348,7 +296,7 @@ class Posterior:
 
         Only values that some record of the entity shows are considered. Probabilities are exact
         given the entity's records, averaged over `draws` evenly spaced draws of each chain's theta
-        and beta.
+        and beta; with latent classes, as if fields did not depend on each other.
         """
         chosen = self._spaced(draws)
         spots = [(chain, int(draw)) for chain in range(self.chains) for draw in chosen]
