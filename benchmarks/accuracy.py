@@ -205,7 +205,7 @@ def exact_matching(name: str, model: Model, truth: NDArray[Any]) -> Result:
     linked, right = count_exact(key, file, truth, model)
     precision, recall = right / max(linked, 1), right / pairs_of(truth)
     f1 = 2 * right / (linked + pairs_of(truth))
-    return Result(name, "exact matching", precision, recall, f1, time.perf_counter() - begun)
+    return Result(name, "exact", precision, recall, f1, time.perf_counter() - begun)
 
 
 def count_exact(

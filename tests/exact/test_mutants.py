@@ -19,7 +19,7 @@ PACKAGE = Path(smered.__file__).parent
 ROOT = Path(__file__).parents[2]
 CHAIN, PLAIN = "exact/test_partitions.py", "exact/test_reference.py"
 SINGLE = "exact/test_transfers.py"
-WHOLE = "exact/test_quadrature.py"
+WHOLE, GEWEKE = "exact/test_quadrature.py", "calibration/test_geweke.py"
 TOGGLES, COUNTS = "exact/test_joint.py", "exact/test_counts.py"
 
 MUTANTS = {
@@ -84,7 +84,7 @@ MUTANTS = {
         "kernels/near.py", "(2.0 * again + across)", "2.0 * again", PLAIN),
     "closeness-counts-slips-twice": (
         "sampler.py", "rng.beta(1 + slips, 1 + distorted - slips)",
-        "rng.beta(1 + slips, 1 + distorted)", WHOLE),
+        "rng.beta(1 + slips, 1 + distorted)", GEWEKE),
     "classes-all-alike": (
         "kernels/mixture.py", "scratch.classes[c] = parameters.class_weight[c]",
         "scratch.classes[c] = 1.0", PLAIN),

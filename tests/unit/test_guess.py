@@ -1,0 +1,74 @@
+"""What `smered init` guesses, and why."""
+
+import numpy as np
+import pyarrow as pa
+
+from smered.config import Configuration, make_model
+from smered.config.schema import merge
+from smered.fields import Categorical, Date, Number, Text
+from smered.guess import guess
+from smered.priors import ClusterSizes
+from smered.sources.source import Source
+
+
+def table(records=400, seed=0):
+    rng = np.random.default_rng(seed)
+    letters = list("abcdefghijklmnop")
+    job = rng.integers(0, 6, records)
+    return pa.table(
+        {
+            "rec_id": [f"r{i}" for i in range(records)],
+            "name": ["".join(rng.choice(letters, 6)) for _ in range(records // 2)] * 2,
+            "phone": [str(n) for n in rng.integers(10**8, 10**9, records // 2)] * 2,
+            "year": [str(n) for n in rng.integers(1920, 2000, records)],
+            "born": [f"{y}{m:02}{d:02}" for y, m, d in zip(rng.integers(1920, 2000, records),
+                     rng.integers(1, 13, records), rng.integers(1, 29, records), strict=True)],
+            "job": [f"job {i}" for i in job],
+            "sector": [["farm", "office", "shop"][i % 3] for i in job],
+            "sex": [["f", "m"][i] for i in rng.integers(0, 2, records)],
+        }
+    )  # fmt: skip
+
+
+def guessed(content, tmp_path, **data):
+    sources = {"people": Source("people", "people.csv", "CSV", content)}
+    given = merge(Configuration(), {"data": {"files": ["people.csv"]} | data})
+    return guess(given, sources, tmp_path), sources
+
+
+def test_types_follow_from_values(tmp_path):
+    (config, reasons), sources = guessed(table(), tmp_path)
+    kinds = {name: field.type for name, field in config.fields.items()}
+    assert kinds == {
+        "name": "text", "phone": "text", "year": "number", "born": "date", "job": "categorical",
+        "sex": "categorical",
+    }  # fmt: skip
+    assert config.data.ignore == ["sector"]
+    assert "follows from 'job'" in reasons["ignore.sector"]
+    model = make_model(config, sources)
+    found = {field.name: type(field) for field in model.fields}
+    assert found == {
+        "name": Text, "phone": Text, "year": Number, "born": Date, "job": Categorical,
+        "sex": Categorical,
+    }  # fmt: skip
+    assert isinstance(model.prior, ClusterSizes)
+    assert {(part.a, part.b) for part in model.coded} == {(1.0, 49.0)}
+
+
+def test_numbers_that_many_records_share_are_categories(tmp_path):
+    content = table(6000).drop_columns(["name", "phone", "born"])
+    (config, _), _ = guessed(content, tmp_path)
+    assert config.fields["year"].type == "number"  # 80 values of 6,000 records
+    many = pa.concat_tables([content] * 2)
+    ids = pa.array([f"r{i}" for i in range(len(many))])
+    many = many.set_column(0, "rec_id", ids)
+    (config, reasons), _ = guessed(many, tmp_path)
+    assert config.fields["year"].type == "categorical"
+    assert "near ones say little" in reasons["fields.year"]
+
+
+def test_columns_of_blocks_are_not_compared(tmp_path):
+    (config, reasons), sources = guessed(table(), tmp_path, blocks=["sex"])
+    assert "sex" not in config.fields
+    assert "makes blocks" in reasons["ignore.sex"]
+    assert make_model(config, sources).records.blocks == 2
