@@ -34,10 +34,11 @@ class Text(OneColumn):
     """A column of names, addresses and the like, whose errors are mostly small.
 
     Values whose `similarity` ("damerau", "levenshtein", "jaro-winkler", or a function of two texts
-    that returns 0 to 1) is at least `threshold` are near each other: a distorted value is near the
-    true one exp(s) times as often as its frequency says, with s from 0 at the threshold to `scale`
-    at equality. By edits, near values lie at most two edits apart. `may_equal`: whether a distorted
-    value may equal the true one. `a`, `b`: the distortion rate is Beta(a, b).
+    that returns 0 to 1) is at least `threshold` are near each other; by edits, they also lie at
+    most two edits apart. A distorted value is a slip to one of them, or any value; the share of
+    slips is learned. A slip prefers similar values by exp(s), s from 0 at the threshold to `scale`
+    at equality. `may_equal`: whether a slip may leave the value as it is. `a`, `b`: the distortion
+    rate is Beta(a, b).
     """
 
     column: str
