@@ -131,8 +131,6 @@ def run_file(path: Path, known: Known) -> list[Result]:
     seconds = time.perf_counter() - begun
     truth = np.unique(table[TRUTH].to_pylist(), return_inverse=True)[1]
     true_pairs = pairs_of(truth)
-    print({part.name: round(float(b), 3) for part, b in
-           zip(model.coded, posterior.beta.mean(axis=(0, 1, 2)), strict=True)})  # fmt: skip
     found = evaluate(posterior, pa.array(truth), estimate)
     ours = Result(
         path.stem, "smered", found.estimate.precision, found.estimate.recall, found.estimate.f1,

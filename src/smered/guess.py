@@ -141,7 +141,8 @@ def guess(
         data["blocks"], reasons["blocks"] = find_blocks(compared)
     if not given.fields:
         for name in data["blocks"]:
-            if fields.pop(name, None) and len(fields):
+            if name in fields and len(fields) > 1:
+                del fields[name]
                 data["ignore"] = [*data["ignore"], name]
                 reasons[f"ignore.{name}"] = f"{name!r} makes blocks, within which it always agrees"
                 reasons.pop(f"fields.{name}")

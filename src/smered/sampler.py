@@ -26,6 +26,7 @@ from smered.state import (
     LEAST_BETA,
     LEAST_THETA,
     ChainState,
+    class_mass,
     draw_classes,
     generator,
     start_state,
@@ -221,8 +222,7 @@ def log_classes(state: ChainState, model: Model) -> float:
     """Log density of the latent classes, up to a constant."""
     if model.classes == 1:
         return 0.0
-    sizes = np.diff(model.field_start)
-    mass = np.repeat(np.add.reduceat(model.mu, model.field_start[:-1]), sizes) * state.theta
+    mass = class_mass(state.theta, model)
     log_theta = np.log(np.maximum(state.class_theta[model.mixed], LEAST_THETA))
     total = float(((mass[model.mixed, None] - 1.0) * log_theta).sum())
     return total + float((1.0 / model.classes - 1.0) * np.log(state.class_weight).sum())

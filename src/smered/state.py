@@ -10,8 +10,8 @@ from smered.layout import Floats, Int32s, Int64s, Layout, Parameters, Uint8s
 from smered.model import Model
 from smered.records import number_rows
 
-__all__ = ["ONE_CLASS", "ChainState", "Classes", "check_state", "draw_classes", "generator"]
-__all__ += ["start_state", "tabulate", "tabulate_state"]
+__all__ = ["ONE_CLASS", "ChainState", "Classes", "check_state", "class_mass"]
+__all__ += ["draw_classes", "generator", "start_state", "tabulate", "tabulate_state"]
 
 LEAST_THETA, LEAST_BETA, LARGEST_BETA = 1e-300, 1e-100, 1.0 - 2.0**-53
 LARGEST_CLOSENESS, FIRST_CLOSENESS = 1.0 - 1e-9, 0.9
@@ -116,6 +116,13 @@ def tabulate_state(state: ChainState, model: Model) -> Parameters:
     return tabulate(state.theta, state.beta, model, state.closeness, classes)
 
 
+def class_mass(theta: Floats, model: Model) -> Floats:
+    """Dirichlet hyperparameters of the true values in a class: theta with the mass of mu (T,)."""
+    mass = np.add.reduceat(model.mu, model.field_start[:-1])
+    found: Floats = np.repeat(mass, np.diff(model.field_start)) * theta
+    return found
+
+
 def draw_classes(
     counts: Int64s, levels: Int64s, theta: Floats, model: Model, rng: np.random.Generator
 ) -> Classes:
@@ -128,8 +135,7 @@ def draw_classes(
         return ONE_CLASS
     weight = np.maximum(rng.standard_gamma(1.0 / model.classes + counts), LEAST_THETA)
     sizes = np.diff(model.field_start)
-    mass = np.repeat(np.add.reduceat(model.mu, model.field_start[:-1]), sizes) * theta
-    mixed = model.mixed
+    mass, mixed = class_mass(theta, model), model.mixed
     found = np.ones(model.class_shape)
     drawn = np.maximum(rng.standard_gamma(mass[mixed, None] + levels[mixed]), LEAST_THETA)
     found[mixed] = drawn

@@ -101,6 +101,7 @@ def test_the_last_and_the_first_day_have_neighbours_on_one_side():
         (lambda: Text("t", scale=-1), "scale = -1"),
         (lambda: Number("n", within=-1), "within = -1"),
         (lambda: Date("d", within=-1), "within = -1"),
+        (lambda: Date("d", within=1.5), "within = 1.5 must be a whole number of days"),
         (lambda: coded(Date("d"), ["x", "y"]).near, "field 'd': no value such as 'x' is a date"),
         (lambda: coded(Date("d", format="%d"), ["x", "y"]).near, "format '%d'"),
     ],

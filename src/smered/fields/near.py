@@ -124,8 +124,10 @@ class Date(OneColumn):
     def __post_init__(self) -> None:
         check_rates(self.column, self.a, self.b)
         check_scale(self.column, self.scale)
-        if self.within < 0:
-            raise ConfigError(f"field {self.column!r}: within = {self.within} must be 0 or more")
+        if self.within < 0 or self.within != int(self.within):
+            raise ConfigError(
+                f"field {self.column!r}: within = {self.within} must be a whole number of days"
+            )
 
     def code(self, records: Records) -> CodedField:
         """Code the column; a value that is no date is near none but by its digits."""
@@ -141,7 +143,7 @@ class Date(OneColumn):
                 value if date is None else date.strftime("%Y%m%d")
                 for value, date in zip(values, dates, strict=True)
             ]
-            return together(slips(texts), close_dates(dates, self.within))
+            return together(slips(texts), close_dates(dates, int(self.within)))
 
         def keys(values: Sequence[str]) -> list[Int32s]:
             return [number_keys(values, digits)]
