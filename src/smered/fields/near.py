@@ -97,10 +97,7 @@ class Number(OneColumn):
         def pairs(values: Sequence[str]) -> Pairs:
             return together(slips(values), close_numbers(values, self.within))
 
-        def keys(values: Sequence[str]) -> list[Int32s]:
-            return [number_keys(values, digits)]
-
-        return code_near(self, records, pairs, keys, 0.0)
+        return code_near(self, records, pairs, digit_keys, 0.0)
 
 
 @dataclass(frozen=True)
@@ -145,10 +142,12 @@ class Date(OneColumn):
             ]
             return together(slips(texts), close_dates(dates, int(self.within)))
 
-        def keys(values: Sequence[str]) -> list[Int32s]:
-            return [number_keys(values, digits)]
+        return code_near(self, records, pairs, digit_keys, 0.0)
 
-        return code_near(self, records, pairs, keys, 0.0)
+
+def digit_keys(values: Sequence[str]) -> list[Int32s]:
+    """The keys of numbers and dates."""
+    return [number_keys(values, digits)]
 
 
 def check_scale(name: str, scale: float) -> None:
