@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types bench accuracy study docs clean
+.PHONY: demo test lint types bench accuracy coverage study docs clean
 
 demo: .venv/installed
 	$(BIN)/smered demo
@@ -28,6 +28,10 @@ accuracy: .venv/installed-dev
 	$(BIN)/pip install --quiet -e '.[accuracy]'
 	$(BIN)/python -m benchmarks.accuracy $(DATA)
 
+# Coverage of intervals on simulated surveys: about 30 minutes on two cores; it goes on where it was.
+coverage: .venv/installed-dev
+	$(BIN)/python -m benchmarks.coverage
+
 # The study of docs/study.md: about 20 minutes on two cores; it goes on where it was.
 study: .venv/installed-dev
 	$(BIN)/smered study --out study
@@ -50,5 +54,5 @@ clean:
 	touch $@
 
 .venv/installed-dev: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[dev,docs,report,diagnostics,databases]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,docs,report,diagnostics,databases,analyses,ray]'
 	touch $@ .venv/installed

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from benchmarks import files, mixing, names, parts, scale, speed, store
+from benchmarks import after, cluster, files, mixing, names, parts, scale, speed, store
 from benchmarks.table import Row
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -36,7 +36,9 @@ BENCHMARKS = {
     "store": store.stored_survey,
     "files": files.plan_of_a_large_file,
     "metrics": files.metrics_of_many_labels,
+    "after": after.propagated,
     "agreement": speed.agreement,
+    "ray": cluster.on_ray,
     "scale": scale.ten_million,
 }
 

@@ -9,7 +9,7 @@ from numba import njit
 from benchmarks.data import survey_model
 from benchmarks.table import Row
 from smered.execute import make_executor
-from smered.joint import draw_jointly, find_doubtful
+from smered.joint import doubtful_fields, draw_jointly
 from smered.kernels.moves import propose_blocks
 from smered.kernels.rng import CHOOSE, PROPOSE, stream, words
 from smered.kernels.sweep import count_blocks, weigh_blocks
@@ -33,7 +33,7 @@ def parts():
     settings = Settings(draws=2, burn_in=BURN_IN, chains=1)
     *_, step = run_chain(model, settings, 0, execute)
     state, layout = step.state, execute.layout
-    doubtful = list(find_doubtful(model, layout).items())
+    doubtful = doubtful_fields(execute, model)
     spent = defaultdict(list)
 
     def clock(name, work, *arguments):
@@ -45,24 +45,24 @@ def parts():
     for sweep in range(SWEEPS):
         state.sweep += 1
         rng = generator(0, 0, state.sweep)
-        clock("theta and beta", draw_parameters, state, model, rng)
-        field, pairs = doubtful[sweep % len(doubtful)]
+        clock("theta and beta", draw_parameters, state, model, execute, rng)
+        field = doubtful[sweep % len(doubtful)]
         clock("a rate with its links (every second sweep)", draw_jointly,
-              state, model, field, pairs, execute, 0, 0, rng)  # fmt: skip
+              state, model, field, execute, 0, 0, rng)  # fmt: skip
         prior = clock("owners of labels", condition_prior, state, model, rng)
         tables = clock("tables", tabulate, state.theta, state.beta, model)
         desk, clusters = execute._desks[0], Clusters(state.entity, *execute._rings)
-        for counts in desk.statistics[:5]:
+        for counts in desk.statistics:
             counts.fill(0)
         blocks, place = len(layout.proposals), (0, 0, state.sweep, layout, tables)
         clock("rings and weights", weigh_blocks,
               0, blocks, layout, tables, clusters, desk.scratch)  # fmt: skip
         clock("proposals", propose_blocks, 0, blocks, *place, prior, clusters, *desk)
         clock("counts of y and z", count_blocks, 0, blocks, *place, clusters, *desk)
-        state.entities = int(desk.statistics.block_entities.sum())
+        state.entities = int(desk.statistics.entities[0])
         clock("y and z of agreeing values", keep_counts,
               state, desk.statistics, tables, model, 0, 0)  # fmt: skip
-        clock("log posterior", log_posterior, state, model, desk.statistics)
+        clock("log posterior", log_posterior, state, model, execute, desk.statistics)
     usual = {name: np.sort(times)[: SWEEPS // 2].mean() for name, times in spent.items()}
     rows = [Row(f"survey, part of a sweep: {name}", s * 1e3, "ms", "") for name, s in usual.items()]
     each = usual["proposals"] / layout.proposals.sum() * 1e9

@@ -26,6 +26,7 @@ PUBLIC = {
     "Model": "model",
     "PitmanYor": "priors",
     "Posterior": "posterior",
+    "RayCluster": "execute.on_ray",
     "Records": "records",
     "RunError": "errors",
     "UniformLabels": "priors",
@@ -35,6 +36,8 @@ PUBLIC = {
     "evaluate": "",
     "extend": "run",
     "link": "run",
+    "population": "",
+    "propagate": "",
     "resume": "run",
     "sample": "run",
     "simulate": "",
@@ -44,8 +47,11 @@ __all__ = ["__version__", *PUBLIC]
 
 if TYPE_CHECKING:
     from smered import evaluate as evaluate
+    from smered import population as population
+    from smered import propagate as propagate
     from smered import simulate as simulate
     from smered.errors import ConfigError, ConvergenceWarning, DataError, DataWarning, RunError
+    from smered.execute.on_ray import RayCluster
     from smered.fields import Categorical, Date, Joint, Number, Text
     from smered.model import Model
     from smered.pairs import InformedPairs, RotatingBlocks, UniformPairs

@@ -50,7 +50,8 @@ def write_example(folder: Path, seed: int = 7) -> list[Path]:
             codes = table[name].combine_chunks()
             columns[name] = pa.array(levels).take(codes)
         if path.stem == "survey":
-            income = np.random.default_rng(seed).integers(8, 60, len(table)) * 1000
-            columns["income"] = pa.array(income)
+            years = table["year"].fill_null(len(LEVELS["year"]) // 2).to_numpy()
+            noise = np.random.default_rng([seed, 2]).normal(0, 6000, len(table))
+            columns["income"] = pa.array((20_000 + 400 * years + noise).round(-2).astype(np.int64))
         write_csv(path, pa.table(columns))
     return paths

@@ -26,6 +26,7 @@ ZERO, UNIT = np.int64(0), np.int64(1)
 UNLIMITED = -1  # BlockPrior.free of a prior that does not count labels
 TOP_GRADE = 255  # of a candidate: its weight
 COIN_SIDES = 2048  # Layout.uniform_share is a share of this
+UNITS, LOW_UNITS = 65536.0, 4294967296.0  # of sums in whole numbers; see `smered.sums`
 MOST_AGREED = 8  # values of a cluster that agree are counted together up to this number
 
 
@@ -42,6 +43,8 @@ class Layout(NamedTuple):
     near_itself: Floats  # (T,) kappa of a level and itself
     near_twice: Floats  # (T,) sum of phi kappa**2 over a level's neighbours
     block_start: Int64s  # (B + 1,) first record of each block
+    block_name: Int64s  # (B,) what names a block's random numbers
+    place: Int32s  # (n,) place of a record in its block, which names its random numbers
     cell: Int32s  # (n,) cell of each record
     cell_start: Int64s  # (G + 1,) first record of each cell
     cell_file: Int32s  # (G,) file of each cell
@@ -100,6 +103,7 @@ class Toggles(NamedTuple):
     level: Int32s  # (m,) the level that they show
     together: Bools  # (m,) whether the mover is with the host
     log_gain: Floats  # (m,) log ratio of together and apart, the prior's V[N] left out
+    wanted: Bools  # (m,) whether the mover shall be with the host
 
 
 class Scratch(NamedTuple):
@@ -124,5 +128,5 @@ class Statistics(NamedTuple):
     class_counts: Int64s  # (C,) entities in each latent class
     class_levels: Int64s  # (T, C) true values in each latent class, or (1, 1)
     moves: Int64s  # (6,) merges, splits and transfers: proposed and accepted, in turn
-    block_entities: Int64s  # (B,) shared between threads
-    block_log_weight: Floats  # (B,) shared between threads
+    entities: Int64s  # (1,)
+    log_weight: Int64s  # (2,) sum of the log weights of clusters; see `smered.sums`

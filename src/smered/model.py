@@ -1,6 +1,7 @@
 """The model: everything that stays fixed during a run."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -10,11 +11,11 @@ import numpy as np
 from smered.errors import ConfigError
 from smered.fields import Categorical, CodedField, Field
 from smered.layout import Bools, Floats, Int32s, Int64s, Layout
-from smered.pairs import Arranged, InformedPairs, PairChoice, RotatingBlocks
+from smered.pairs import Arranged, InformedPairs, PairChoice, PairTables, RotatingBlocks
 from smered.priors import Prior, UniformLabels
 from smered.records import Records
 from smered.suggest import suggest
-from smered.tuning import even_grades, with_grades
+from smered.tuning import Totals, count_totals, even_grades, with_grades
 
 __all__ = ["Distortion", "Duplicates", "Model"]
 
@@ -67,10 +68,9 @@ class Model:
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise ConfigError(f"field {repeated[0]!r} is given twice")
-        largest = int(self.block_sizes.max()) * len(names)
-        if largest > LARGEST_STREAM:
+        if self.largest_cluster * len(names) > LARGEST_STREAM:
             raise ConfigError(
-                f"the largest block holds {int(self.block_sizes.max())} records of {len(names)} "
+                f"the largest block holds {self.largest_cluster} records of {len(names)} "
                 "fields, more than one block can; use smaller blocks"
             )
 
@@ -90,6 +90,11 @@ class Model:
         return np.bincount(self.records.block).astype(np.int64)
 
     @cached_property
+    def size(self) -> int:
+        """Number of records."""
+        return int(self.block_sizes.sum())
+
+    @cached_property
     def single(self) -> Bools:
         """Which files hold no duplicates (k,)."""
         if isinstance(self.duplicates, Mapping):
@@ -97,6 +102,16 @@ class Model:
         else:
             allowed = [self.duplicates] * len(self.records.files)
         return ~np.array(allowed, np.bool_)
+
+    @cached_property
+    def file_sizes(self) -> Int64s:
+        """Records in each file (k,)."""
+        return np.bincount(self.records.file, minlength=len(self.records.files)).astype(np.int64)
+
+    @cached_property
+    def partition_prior(self) -> Prior:
+        """The prior on the linkage of these files."""
+        return self.prior.for_files(self.records.files, self.file_sizes, self.single)
 
     @cached_property
     def exact(self) -> Bools:
@@ -130,15 +145,12 @@ class Model:
     @cached_property
     def shown(self) -> Int64s:
         """Records that show each level (T,)."""
-        counts = [
-            np.bincount(part.codes[part.codes >= 0], minlength=len(part.mu)) for part in self.coded
-        ]
-        return np.concatenate(counts).astype(np.int64)
+        return np.concatenate([part.shown for part in self.coded])
 
     @cached_property
     def largest_cluster(self) -> int:
         """More records than any legal cluster can hold."""
-        return int(self.block_sizes.max())
+        return int(self.block_sizes.max(initial=0))
 
     @cached_property
     def near(self) -> Bools:
@@ -204,57 +216,87 @@ class Model:
 
     def layout(self, proposals: int | None = None) -> Layout:
         """Lay the records out for the kernels, with `proposals` per sweep (default: usual ones)."""
+        arranged = self.arrange()
+        tables = self.pairs.tables(arranged, self.pairs.patterns(arranged))
+        layout = self.lay_out(arranged, tables)
+        return self.share_out(layout, tables, proposals, count_totals(layout, layout.grade))
+
+    def arrange(self, first_block: int = 0) -> Arranged:
+        """The records in kernel order, of blocks that are numbered from `first_block` on."""
         n, files = len(self.records), len(self.records.files)
         file, block = self.records.file[self.order], self.records.block[self.order]
         cell_key = block * files + file
         new_cell = np.append(True, cell_key[1:] != cell_key[:-1])
-        cell: Int32s = (np.cumsum(new_cell) - 1).astype(np.int32)
-        cell_start = np.append(np.flatnonzero(new_cell), n).astype(np.int64)
         cell_file = file[new_cell]
-        block_start = np.concatenate(([0], np.cumsum(self.block_sizes)))
         values = np.empty((n, len(self.coded)), np.int32)
         for column, part in enumerate(self.coded):
             codes = part.codes[self.order]
             values[:, column] = np.where(codes >= 0, codes + self.field_start[column], -1)
-        arranged = Arranged(
+        return Arranged(
             values,
             self.exact,
-            block_start,
-            cell,
-            cell_start,
+            np.concatenate(([0], np.cumsum(self.block_sizes))),
+            first_block + np.arange(len(self.block_sizes)),
+            (np.cumsum(new_cell) - 1).astype(np.int32),
+            np.append(np.flatnonzero(new_cell), n).astype(np.int64),
+            cell_file,
             self.single[cell_file],
             self.near,
             self.loose_values(values),
         )
-        tables = self.pairs.tables(arranged)
+
+    def lay_out(self, arranged: Arranged, tables: PairTables) -> Layout:
+        """The layout of records and their candidates, before proposals are shared out."""
+        n, files = len(self.records), len(self.records.files)
+        start = arranged.block_start
         by_file = self.distortion == "file"
-        layout = Layout(
-            values=values,
+        even = even_grades(tables.candidate_start)
+        return Layout(
+            values=arranged.values,
             field_start=self.field_start,
             exact=self.exact,
             near=self.near,
             **self.near_tables,
-            block_start=block_start,
-            cell=cell,
-            cell_start=cell_start,
-            cell_file=cell_file,
+            block_start=start,
+            block_name=arranged.block_name,
+            place=(np.arange(n) - np.repeat(start[:-1], np.diff(start))).astype(np.int32),
+            cell=arranged.cell,
+            cell_start=arranged.cell_start,
+            cell_file=arranged.cell_file,
             single=self.single,
             rate_row=np.arange(files, dtype=np.int32) if by_file else np.zeros(files, np.int32),
             candidate_start=tables.candidate_start,
             candidates=tables.candidates,
-            grade=np.empty(0, np.uint8),
+            grade=even if tables.grade is None else tables.grade,
             cut=np.empty(0, np.uint32),
             alias=np.empty(0, np.int32),
             proposals=np.empty(0),
             uniform_share=0,
         )
-        per_sweep = usual_proposals(n, PROPOSALS_PER_RECORD) if proposals is None else proposals
-        grade = even_grades(tables.candidate_start) if tables.grade is None else tables.grade
+
+    def share_out(
+        self,
+        layout: Layout,
+        tables: PairTables,
+        proposals: int | None,
+        totals: Totals,
+        block_weight: int | None = None,
+    ) -> Layout:
+        """The layout with `proposals` per sweep (default: usual ones), shared out over all blocks.
+
+        `totals` are those of all records; `block_weight` is that of all blocks, where they have
+        weights of their own.
+        """
+        usual = usual_proposals(self.size, PROPOSALS_PER_RECORD)
+        per_sweep = usual if proposals is None else proposals
         uniform = tables.uniform_share * per_sweep
-        layout = with_grades(layout, grade, per_sweep - uniform, uniform)
-        if tables.block_weight is None or not tables.block_weight.any():
+        layout = with_grades(layout, layout.grade, per_sweep - uniform, uniform, totals)
+        if tables.block_weight is None:
             return layout
-        expected = tables.block_weight * (per_sweep / tables.block_weight.sum())
+        total = int(tables.block_weight.sum()) if block_weight is None else block_weight
+        if total == 0:
+            return layout
+        expected = tables.block_weight.astype(np.float64) * (per_sweep / total)
         return layout._replace(proposals=expected)
 
     def with_pairs(self, pairs: PairChoice) -> "Model":
@@ -262,6 +304,15 @@ class Model:
         other = replace(self, pairs=pairs)
         fixed = {name: value for name, value in vars(self).items() if name not in vars(other)}
         vars(other).update(fixed)  # what was computed from the records already
+        return other
+
+    def over(self, records: Records, coded: Sequence[CodedField]) -> "Model":
+        """The same model over some of its records, with what was counted over all of them."""
+        other = copy(self)
+        object.__setattr__(other, "records", records)
+        for name in ("order", "block_sizes"):
+            vars(other).pop(name, None)
+        vars(other)["coded"] = tuple(coded)
         return other
 
 

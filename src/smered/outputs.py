@@ -7,11 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from smered.errors import ConfigError, RunError
+from smered.errors import ConfigError
 from smered.posterior import Posterior
 from smered.posterior.canonical import free_name
 from smered.posterior.estimate import Estimate, estimated_sets
-from smered.records import Records, as_text
+from smered.posterior.linked import record_names
+from smered.records import as_text, stack_inputs
 from smered.store.disk import write_csv, write_json, write_table
 from smered.summary import summarise_run
 
@@ -99,12 +100,6 @@ def neutral_text(values: pa.Array) -> pa.Array:
     return pc.if_else(risky, pc.binary_join_element_wise("'", values, ""), values)
 
 
-def record_names(records: Records) -> pa.Array:
-    """FILE:ID of every record."""
-    files = pa.array(records.files).take(pa.array(records.file))
-    return pc.binary_join_element_wise(files, records.ids.cast(pa.string()), ":")
-
-
 def linked_table(posterior: Posterior, estimate: Estimate) -> pa.Table:
     """Every input record with its entity, how sure that is, and what else it may be.
 
@@ -122,35 +117,10 @@ def linked_table(posterior: Posterior, estimate: Estimate) -> pa.Table:
     for number, (names, probability) in enumerate(alternatives(posterior, estimate), 1):
         columns[f"alternative_{number}"] = names
         columns[f"alternative_{number}_probability"] = probability
-    inputs = input_columns(records)
+    inputs = stack_inputs(records)
     for name, values in inputs.items():
         columns[free_name(name, {*columns, *inputs} - {name} | set(columns))] = values
     return pa.table(columns)
-
-
-def input_columns(records: Records) -> dict[str, pa.ChunkedArray]:
-    """All columns of all input files, one under the other; a file without one has nulls."""
-    if not records.inputs:
-        coded = records.columns.items()
-        return {name: pa.chunked_array([column.values()]) for name, column in coded}
-    tables = [records.inputs[file] for file in records.files]
-    for file, table, size in zip(
-        records.files, tables, np.bincount(records.file, minlength=len(tables)), strict=True
-    ):
-        if len(table) != size:
-            raise RunError(f"the table of file {file!r} has {len(table)} rows instead of {size}")
-    joined = {}
-    for name in dict.fromkeys(name for table in tables for name in table.column_names):
-        types = {t.schema.field(name).type for t in tables if name in t.column_names}
-        kind = types.pop() if len(types) == 1 else None
-        parts = [
-            pa.nulls(len(table), kind or pa.string()) if name not in table.column_names
-            else table.column(name) if kind else as_text(table.column(name))
-            for table in tables
-        ]  # fmt: skip
-        chunks = [c for part in parts for c in getattr(part, "chunks", [part])]
-        joined[name] = pa.chunked_array(chunks, kind or pa.string())
-    return joined
 
 
 def alternatives(posterior: Posterior, estimate: Estimate) -> Iterable[tuple[pa.Array, pa.Array]]:

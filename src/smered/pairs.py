@@ -5,7 +5,7 @@ converges to.
 """
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple, Protocol
@@ -13,15 +13,15 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from smered.errors import ConfigError
-from smered.layout import COIN_SIDES, Bools, Floats, Int32s, Int64s, Uint8s
+from smered.layout import COIN_SIDES, Bools, Int32s, Int64s, Uint8s
 
 __all__ = ["Arranged", "InformedPairs", "PairChoice", "PairTables", "RotatingBlocks"]
-__all__ += ["UniformPairs"]
+__all__ += ["Pattern", "UniformPairs"]
 
 TELLING = 4.0  # records, on average, that agree on fields that tell them apart
 MOST_KEPT = 3  # fields of such a set
 MOST_PATTERNS = 48  # subsets of fields tried when building candidate lists
-SAMPLE = 100_000  # records, in whole blocks where they fit, that show how telling a subset is
+SAMPLE = 100_000  # records that show how telling a subset is
 
 
 class Arranged(NamedTuple):
@@ -30,8 +30,10 @@ class Arranged(NamedTuple):
     values: Int32s  # (n, p)
     exact: Bools  # (p,)
     block_start: Int64s  # (B + 1,)
+    block_name: Int64s  # (B,)
     cell: Int32s  # (n,)
     cell_start: Int64s  # (G + 1,)
+    cell_file: Int32s  # (G,)
     cell_single: Bools  # (G,) whether the cell's file holds no duplicates
     near: Bools  # (p,) fields whose distorted values fall near the true one
     loose: tuple[Int32s, ...] = ()  # (n, p) each: the values, keys that survive typos for near ones
@@ -50,15 +52,19 @@ class PairTables:
     candidate_start: Int64s  # (n + 1,)
     candidates: Int32s
     uniform_share: float
-    block_weight: Floats | None = None  # (B,) relative number of proposals
+    block_weight: Int64s | None = None  # (B,) relative number of proposals
     grade: Uint8s | None = None  # of each candidate; even if not given
 
 
 class PairChoice(Protocol):
     """How pairs are chosen."""
 
-    def tables(self, records: Arranged) -> PairTables:
-        """Build the tables for records in kernel order."""
+    def patterns(self, records: Arranged) -> "list[Pattern]":
+        """What to look for, found in the first records."""
+        ...
+
+    def tables(self, records: Arranged, patterns: "Sequence[Pattern]" = ()) -> PairTables:
+        """Build the tables for records in kernel order, some or all."""
         ...
 
 
@@ -66,13 +72,17 @@ class PairChoice(Protocol):
 class UniformPairs:
     """Every pair within a block that may share an entity, equally often (the paper's choice)."""
 
-    def tables(self, records: Arranged) -> PairTables:
+    def patterns(self, records: Arranged) -> "list[Pattern]":
+        """Nothing to look for."""
+        return []
+
+    def tables(self, records: Arranged, patterns: "Sequence[Pattern]" = ()) -> PairTables:
         """No lists; blocks weighted by their number of pairs."""
         by_block = np.add.reduceat(records.partners(), records.block_start[:-1])
         return PairTables(
             candidate_start=np.zeros(len(records.values) + 1, np.int64),
             candidates=np.empty(0, np.int32),
-            block_weight=by_block.astype(np.float64),
+            block_weight=by_block.astype(np.int64),
             uniform_share=1.0,
         )
 
@@ -95,7 +105,11 @@ class RotatingBlocks:
                 f"{self.largest}"
             )
 
-    def tables(self, records: Arranged) -> PairTables:
+    def patterns(self, records: Arranged) -> "list[Pattern]":
+        """Nothing to look for."""
+        return []
+
+    def tables(self, records: Arranged, patterns: "Sequence[Pattern]" = ()) -> PairTables:
         """No lists: within a block all pairs are alike."""
         return UniformPairs().tables(records)
 
@@ -120,26 +134,22 @@ class InformedPairs:
         if not 1 / COIN_SIDES <= self.uniform_share <= 1:
             raise ConfigError(f"uniform_share = {self.uniform_share} must be in (0, 1]")
 
-    def tables(self, records: Arranged) -> PairTables:
-        """Fill the lists from the most telling subset of fields to the least.
+    def patterns(self, records: Arranged) -> "list[Pattern]":
+        """Subsets of fields to agree on, from the most telling to the least.
 
-        Agreement that few records share tells most.
+        Agreement that few records share tells most. The first records show how many do.
         """
-        from smered.kernels.candidates import add_candidates, hash_rows
+        from smered.kernels.candidates import hash_rows
 
-        values, block_start = records.values, records.block_start
-        block = np.repeat(np.arange(len(block_start) - 1), np.diff(block_start))
-        views = (values, *records.loose)
-        lists = np.empty((len(values), self.candidates), np.int32)
-        counts = np.zeros(len(values), np.int32)
-        keys = np.empty(len(values), np.uint64)
-        some = np.searchsorted(block_start, SAMPLE, side="right") - 1
-        sample = slice(0, max(int(block_start[some]), min(SAMPLE, len(values))))
+        rows = min(SAMPLE, len(records.values))
+        block = record_blocks(records)[:rows]
+        views = [view[:rows] for view in (records.values, *records.loose)]
+        keys = np.empty(rows, np.uint64)
 
         def partners(view: int, kept: Bools, whole: bool) -> float:
             """Records that agreement on these fields gives a record, on average."""
-            hash_rows(views[view][sample], kept, block[sample], whole, keys)
-            found = np.unique(keys[sample], return_counts=True)[1]
+            hash_rows(views[view], kept, block, whole, keys)
+            found = np.unique(keys, return_counts=True)[1]
             return float((found.astype(np.float64) ** 2).sum() / found.sum())
 
         patterns = [
@@ -149,6 +159,17 @@ class InformedPairs:
             for view in range(len(views)):
                 patterns += telling_patterns(view, records.exact, partners)
         patterns.sort(key=operator.itemgetter(0))
+        return patterns
+
+    def tables(self, records: Arranged, patterns: "Sequence[Pattern]" = ()) -> PairTables:
+        """Fill the lists with records that agree as the patterns say."""
+        from smered.kernels.candidates import add_candidates, hash_rows
+
+        values, block = records.values, record_blocks(records)
+        views = (values, *records.loose)
+        lists = np.empty((len(values), self.candidates), np.int32)
+        counts = np.zeros(len(values), np.int32)
+        keys = np.empty(len(values), np.uint64)
         for _, view, kept, whole in patterns:
             hash_rows(views[view], kept, block, whole, keys)
             order = np.argsort(keys, kind="stable")
@@ -161,6 +182,11 @@ class InformedPairs:
             candidates=lists[filled],
             uniform_share=self.uniform_share,
         )
+
+
+def record_blocks(records: Arranged) -> Int64s:
+    """The block of each record (n,)."""
+    return np.repeat(records.block_name, np.diff(records.block_start))
 
 
 Pattern = tuple[float, int, Bools, bool]  # partners, view, fields kept, complete records only

@@ -1,7 +1,9 @@
-"""A progress bar for sampling: throughput, entities, acceptance and time left."""
+"""Progress bars: of sampling, with throughput, entities and acceptance, and of other work."""
 
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from rich.console import Console
@@ -9,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from smered.sampler import Settings, Step
 
-__all__ = ["SamplingProgress"]
+__all__ = ["SamplingProgress", "counting"]
 
 
 class SamplingProgress:
@@ -56,3 +58,20 @@ class SamplingProgress:
             share = self._accepted / max(self._proposed, 1)
             state = f"{rate:.1f}M proposals/s, N {step.state.entities:,}, accepted {share:.1%}"
             self._bar.update(self._task, advance=1, state=state)
+
+
+@contextmanager
+def counting(what: str, total: int, *, show: bool) -> Iterator[Callable[[], None]]:
+    """A progress bar for work that is done piece by piece; silent where there is no terminal."""
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TextColumn("{task.completed} of {task.total}"),
+        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+        console=console,
+        transient=True,
+        disable=not show or not (console.is_terminal or console.is_jupyter),
+    ) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda: bar.advance(task)

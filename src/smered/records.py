@@ -10,18 +10,19 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from smered.errors import DataError, DataWarning
+from smered.errors import DataError, DataWarning, RunError
 from smered.layout import Int32s, Int64s
 from smered.similar import Neighbours
 from smered.suggest import suggest
 
-__all__ = ["Column", "Records", "as_text", "number_rows", "ordinary", "plain"]
+__all__ = ["Column", "Reading", "Records", "as_text", "mask_markers", "number_rows", "ordinary"]
+__all__ += ["plain", "stack_inputs"]
 
 ONE_FILE = "records"  # the file's name when a single frame is given without a file column
 
@@ -39,6 +40,14 @@ class Column:
         return self.levels.take(pa.array(self.codes, mask=self.codes < 0))
 
 
+class Reading(NamedTuple):
+    """How the input tables were read: which columns name records and files, what means missing."""
+
+    id: str | None = None
+    file_column: str | None = None
+    missing: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Records:
     """The records of all files in input order, coded, with their ids and blocks."""
@@ -51,6 +60,7 @@ class Records:
     block_columns: tuple[str, ...]
     inputs: Mapping[str, pa.Table] = field(default_factory=dict)  # each file as it came
     neighbours: Mapping[str, Neighbours] = field(default_factory=dict)  # of a field, if found
+    reading: Reading = field(default_factory=Reading)
 
     def __len__(self) -> int:
         return len(self.file)
@@ -116,7 +126,36 @@ class Records:
             block=number_rows([coded[column].codes for column in block_columns], sum(sizes)),
             block_columns=block_columns,
             inputs=tables,
+            reading=Reading(id, file_column, tuple(missing)),
         )
+
+
+def stack_inputs(records: Records) -> dict[str, pa.ChunkedArray]:
+    """All columns of all input files, one under the other; a file without one has nulls.
+
+    Columns whose type differs between files become text.
+    """
+    if not records.inputs:
+        coded = records.columns.items()
+        return {name: pa.chunked_array([column.values()]) for name, column in coded}
+    tables = [records.inputs[file] for file in records.files]
+    for file, table, size in zip(
+        records.files, tables, np.bincount(records.file, minlength=len(tables)), strict=True
+    ):
+        if len(table) != size:
+            raise RunError(f"the table of file {file!r} has {len(table)} rows instead of {size}")
+    joined = {}
+    for name in dict.fromkeys(name for table in tables for name in table.column_names):
+        types = {t.schema.field(name).type for t in tables if name in t.column_names}
+        kind = types.pop() if len(types) == 1 else None
+        parts = [
+            pa.nulls(len(table), kind or pa.string()) if name not in table.column_names
+            else table.column(name) if kind else as_text(table.column(name))
+            for table in tables
+        ]  # fmt: skip
+        chunks = [c for part in parts for c in getattr(part, "chunks", [part])]
+        joined[name] = pa.chunked_array(chunks, kind or pa.string())
+    return joined
 
 
 def read_tables(frames: Any, file_column: str | None) -> dict[str, pa.Table]:
@@ -233,7 +272,7 @@ def mask_markers(column: pa.ChunkedArray, missing: Sequence[str]) -> pa.ChunkedA
     """Replace values whose text is one of the missing markers by null."""
     if not missing or pa.types.is_null(column.type):
         return column
-    marked = pc.is_in(column.cast(pa.string()), value_set=pa.array(missing, pa.string()))
+    marked = pc.is_in(as_text(column), value_set=pa.array(missing, pa.string()))
     return pc.if_else(marked, pa.scalar(None, column.type), column)
 
 

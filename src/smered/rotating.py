@@ -85,6 +85,8 @@ def rotate(
         exact=layout.exact[others],
         near=layout.near[others],
         block_start=block_start,
+        block_name=np.arange(len(sizes)),
+        place=layout.place[order],
         cell=(np.cumsum(new_cell) - 1).astype(np.int32),
         cell_start=np.append(np.flatnonzero(new_cell), len(key)),
         cell_file=file[new_cell],
@@ -119,10 +121,10 @@ def rotating_sweep(
     fields = choose_fields(model, rng)
     true = execute.true_values(state, parameters, fields, seed, chain)
     rotation = rotate(model, usual, parameters, fields, true)
-    log_unit, free = model.prior.condition(
+    log_unit, free = model.partition_prior.condition(
         state.hyperparameters, state.entities, np.diff(rotation.layout.block_start), rng
     )
-    log_size = model.prior.log_size(model.largest_cluster, state.hyperparameters)
+    log_size = model.partition_prior.log_size(model.largest_cluster, state.hyperparameters)
     prior = BlockPrior(log_unit + rotation.log_true, free, log_size)
 
     # records of a cluster keep their order, so that the one that names it stays the first

@@ -9,24 +9,30 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from smered.errors import ConfigError, ConvergenceWarning
-from smered.execute import make_executor
+from smered.execute import Serial, make_executor
 from smered.fields import Field
 from smered.model import Distortion, Duplicates, Model, as_fields
 from smered.pairs import InformedPairs, PairChoice
+from smered.parts import Cuts
 from smered.posterior import Posterior
 from smered.priors import Prior, UniformLabels
 from smered.records import Records
 from smered.sampler import Settings, Step, run_chain
-from smered.store.folder import RunFolder
 from smered.store.memory import MemoryRun
+from smered.store.parts import LocalLinkage
 from smered.warm import compile_kernels
+
+if TYPE_CHECKING:
+    from smered.execute.on_ray.cluster import OnCluster, RayCluster
+    from smered.store.folder import RunFolder
 
 __all__ = ["Observer", "extend", "link", "resume", "sample"]
 
-Run = RunFolder | MemoryRun
+Run: TypeAlias = "RunFolder | MemoryRun"
+Execute: TypeAlias = "Literal['threads', 'ray'] | RayCluster"
 Observer = Callable[[Step], None]  # told of every sweep of every chain, from any thread
 
 # A checkpoint costs about as much as a sweep: it is made after this many records were swept, and
@@ -51,13 +57,15 @@ def link(
     pairs: PairChoice | None = None,
     out: str | os.PathLike[str] | None = None,
     observe: Observer | None = None,
+    execute: Execute = "threads",
     **settings: Any,
 ) -> Posterior:
     """Link the records of one or more tables and return the posterior.
 
     `frames` maps file names to data frames (or is one frame, with `file_column` naming the file of
     each row). `fields` are the columns to compare. See `Records.from_frames`, `Model` and
-    `Settings` for everything else; `out` keeps the run in a folder.
+    `Settings` for everything else; `out` keeps the run in a folder. `execute` is "threads", "ray",
+    or a `RayCluster`.
     """
     columns = [column for field in as_fields(fields) for column in field.columns]
     records = Records.from_frames(
@@ -72,7 +80,7 @@ def link(
         prior=prior or UniformLabels(),
         pairs=pairs or InformedPairs(),
     )
-    return sample(model, out=out, observe=observe, **settings)
+    return sample(model, out=out, observe=observe, execute=execute, **settings)
 
 
 def sample(
@@ -82,12 +90,15 @@ def sample(
     observe: Observer | None = None,
     provenance: Mapping[str, Any] | None = None,
     replace: bool = False,
+    parts: int | None = None,
+    execute: Execute = "threads",
     **settings: Any,
 ) -> Posterior:
     """Sample the posterior of a model, in memory or into the run folder `out`.
 
     `provenance` is kept in the folder's run.json: where the data came from, for example. `replace`
-    removes a run that the folder holds.
+    removes a run that the folder holds. The folder keeps the linkage in so many `parts` (default:
+    one per 250,000 records), which workers can share if `execute` is "ray" or a `RayCluster`.
     """
     known = Settings.__dataclass_fields__
     for name in settings:
@@ -95,23 +106,34 @@ def sample(
             raise ConfigError(f"unknown setting {name!r}; there are: {', '.join(known)}")
     settled = Settings(**({"threads": os.cpu_count() or 1} | settings))
     every = checkpoint_interval(model)
+    cluster = find_cluster(execute)
+    if cluster is not None:
+        if out is None:
+            raise ConfigError("a run on Ray needs a folder that its workers see: give out=")
+        cluster.check(model)
     run: Run
     if out is None:
         run = MemoryRun(model, settled, every)
     else:
+        from smered.store.folder import RunFolder
+
         run = RunFolder.create(
-            Path(out), model, settled, every, provenance=provenance, replace=replace
+            Path(out), model, settled, every, provenance=provenance, replace=replace, parts=parts
         )
-    return carry_out(run, model, settled, observe)
+    return carry_out(run, model, settled, observe, cluster)
 
 
 def resume(
-    out: str | os.PathLike[str], *, threads: int | None = None, observe: Observer | None = None
+    out: str | os.PathLike[str],
+    *,
+    threads: int | None = None,
+    observe: Observer | None = None,
+    execute: Execute = "threads",
 ) -> Posterior:
     """Go on with an interrupted run; it ends with the bytes of one that never stopped."""
-    run = RunFolder.open(Path(out))
+    run = open_folder(out)
     settled = dataclasses.replace(run.settings, threads=threads or os.cpu_count() or 1)
-    return carry_out(run, run.model(), settled, observe)
+    return carry_out(run, None, settled, observe, find_cluster(execute))
 
 
 def extend(
@@ -120,17 +142,38 @@ def extend(
     *,
     threads: int | None = None,
     observe: Observer | None = None,
+    execute: Execute = "threads",
 ) -> Posterior:
     """Add draws to every chain of a run; the result is that of one longer run."""
     if draws < 1:
         raise ConfigError(f"draws = {draws} must be at least 1")
-    run = RunFolder.open(Path(out))
+    run = open_folder(out)
     run.lock()
     try:
         run.extend(run.settings.draws + draws)
     finally:
         run.unlock()
-    return resume(out, threads=threads, observe=observe)
+    return resume(out, threads=threads, observe=observe, execute=execute)
+
+
+def open_folder(out: str | os.PathLike[str]) -> "RunFolder":
+    """Open a run folder; what reads it is loaded only where there is one."""
+    from smered.store.folder import RunFolder
+
+    return RunFolder.open(Path(out))
+
+
+def find_cluster(execute: Execute) -> "RayCluster | None":
+    """Connect to the Ray cluster to run on, if there is to be one."""
+    if execute == "threads":
+        return None
+    from smered.execute.on_ray.cluster import RayCluster
+
+    cluster = RayCluster() if execute == "ray" else execute
+    if not isinstance(cluster, RayCluster):
+        raise ConfigError(f"execute = {execute!r} must be 'threads', 'ray' or a RayCluster")
+    cluster.connect()
+    return cluster
 
 
 def checkpoint_interval(model: Model) -> int:
@@ -140,40 +183,75 @@ def checkpoint_interval(model: Model) -> int:
     return max(LEAST_BETWEEN_CHECKPOINTS, min(100, by_records, by_bytes))
 
 
-def carry_out(run: Run, model: Model, settings: Settings, observe: Observer | None) -> Posterior:
-    """Run all chains to their end, or to the end of the current sweep after an interrupt."""
-    if isinstance(run, RunFolder):
-        run.lock()
-        try:
-            started = time.perf_counter()
-            run_chains(run, model, settings, observe)
-            seconds = round(time.perf_counter() - started, 3)
-            run.finish(seconds=seconds, threads=settings.threads)
-        finally:
-            run.unlock()
-    else:
-        run_chains(run, model, settings, observe)
+def carry_out(
+    run: Run,
+    model: Model | None,
+    settings: Settings,
+    observe: Observer | None,
+    cluster: "RayCluster | None" = None,
+) -> Posterior:
+    """Run all chains to their end, or to the end of the current sweep after an interrupt.
+
+    A `model` that is left out is read from the run folder, where and when it is needed.
+    """
+    run.lock()
+    try:
+        started = time.perf_counter()
+        if cluster is None or isinstance(run, MemoryRun):
+            model = model or run.model()
+            run_chains(run, settings, observe, Here(run, model, settings))
+        else:
+            model = None  # workers hold the records
+            run_chains(run, settings, observe, cluster.seats(run, settings))
+        seconds = round(time.perf_counter() - started, 3)
+        run.finish(seconds=seconds, threads=settings.threads)
+    finally:
+        run.unlock()
     if max(run.draws_done()) == 0:
         raise KeyboardInterrupt("interrupted before the first draw")
-    posterior = Posterior(model, run)
+    posterior = Posterior(model or run.model(), run)
     for message in posterior.diagnostics().warnings:
         warnings.warn(message, ConvergenceWarning, stacklevel=4)
     return posterior
 
 
-def run_chains(run: Run, model: Model, settings: Settings, observe: Observer | None) -> None:
-    """Run chains side by side on the threads there are; share the rest out within chains."""
-    stop = threading.Event()
-    compile_kernels()
-    layout = model.layout(settings.proposals)
-    at_once = min(settings.chains, settings.threads)
+class Here:
+    """Seats for chains in this process: side by side on the threads there are.
 
-    def work(chain: int) -> None:
-        if stop.is_set():
-            return
-        with closing(make_executor(model, layout, settings.threads // at_once)) as execute:
-            state, recorder = run.restore(chain, model)
-            for step in run_chain(model, settings, chain, execute, state):
+    What is left of the threads is shared out within chains.
+    """
+
+    failures: tuple[type[Exception], ...] = ()  # after which a chain can go on in another seat
+
+    def __init__(self, run: Run, model: Model, settings: Settings) -> None:
+        compile_kernels()
+        self.model = model
+        self.at_once = min(settings.chains, settings.threads)
+        self._threads = settings.threads // self.at_once
+        self._layout = model.layout(settings.proposals)
+        self._cuts = Cuts.of(self._layout, run.parts)
+
+    def seat(self, chain: int) -> tuple[Serial, LocalLinkage]:
+        """What runs a chain, and what keeps its linkage."""
+        execute = make_executor(self.model, self._layout, self._threads)
+        return execute, LocalLinkage(chain, self.model.order, self._cuts)
+
+    def recover(self, error: Exception) -> None:
+        """Nothing is lost here that could be found again."""
+        raise error
+
+
+def run_chains(
+    run: Run, settings: Settings, observe: Observer | None, place: "Here | OnCluster"
+) -> None:
+    """Run all chains in a place, as many at once as it has seats for."""
+    stop = threading.Event()
+
+    def follow(chain: int) -> None:
+        execute, linkage = place.seat(chain)
+        with closing(execute):
+            state, recorder = run.restore(chain, place.model, linkage)
+            for step in run_chain(place.model, settings, chain, execute, state):
                 recorder.add(step)
                 stopping = stop.is_set()
                 sweep = step.state.sweep
@@ -184,13 +262,22 @@ def run_chains(run: Run, model: Model, settings: Settings, observe: Observer | N
                 if stopping:
                     return
 
-    with ThreadPoolExecutor(at_once, thread_name_prefix="chain") as pool:
+    def work(chain: int) -> None:
+        while not stop.is_set():
+            try:
+                follow(chain)
+            except place.failures as error:
+                place.recover(error)
+            else:
+                return
+
+    with ThreadPoolExecutor(place.at_once, thread_name_prefix="chain") as pool:
         chains: list[Future[None]] = []
         try:
             chains = [pool.submit(work, chain) for chain in range(settings.chains)]
             wait(chains, return_when="FIRST_EXCEPTION")
         except KeyboardInterrupt:
-            kept = "can be resumed" if isinstance(run, RunFolder) else "keeps the draws made so far"
+            kept = "keeps the draws made so far" if isinstance(run, MemoryRun) else "can be resumed"
             warnings.warn(f"interrupted: the run ends here and {kept}", stacklevel=5)
         finally:
             stop.set()

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from smered.counts import draw_counts
-from smered.errors import ConfigError, RunError
+from smered.errors import ConfigError
+from smered.execute.contract import Executor
 from smered.execute.serial import Serial
-from smered.joint import draw_jointly, find_doubtful
-from smered.layout import COIN_SIDES, BlockPrior, Int64s, Layout, Parameters, Statistics, Toggles
-from smered.model import Model, usual_proposals
+from smered.joint import doubtful_fields, draw_jointly
+from smered.layout import COIN_SIDES, BlockPrior, Int64s, Parameters, Statistics
+from smered.model import PROPOSALS_PER_RECORD, Model, usual_proposals
 from smered.pairs import RotatingBlocks
 from smered.rotating import rotating_sweep
 from smered.state import (
@@ -29,10 +30,10 @@ from smered.state import (
     class_mass,
     draw_classes,
     generator,
-    start_state,
+    start_parameters,
     tabulate_state,
 )
-from smered.tuning import grade_candidates, with_grades, without_idle
+from smered.sums import as_floats
 
 __all__ = ["TUNED_PROPOSALS_PER_RECORD", "Settings", "Step", "run_chain"]
 
@@ -99,44 +100,44 @@ class Step:
 
 
 def run_chain(
-    model: Model, settings: Settings, chain: int, execute: Serial, state: ChainState | None = None
+    model: Model, settings: Settings, chain: int, execute: Executor, state: ChainState | None = None
 ) -> Iterator[Step]:
     """Run one chain, from its start or on from a given state, and yield every sweep."""
     if state is None:
-        state = start_state(model, execute.layout, chain, settings.seed)
+        state = start_parameters(model, chain, settings.seed)
+        execute.start(state, settings.seed, chain)
         tables = tabulate_state(state, model)
         statistics = execute.count(state, tables, settings.seed, chain)
         keep_counts(state, statistics, tables, model, settings.seed, chain)
 
-    doubtful: dict[int, Toggles] = {}
-    tunings = tuning_sweeps(settings) if len(execute.layout.candidates) else []
+    doubtful: list[int] = []
+    tunings = tuning_sweeps(settings) if execute.candidates else []
     if tunings and state.sweep > settings.burn_in:
-        execute.use(tuned(model, settings, execute.layout, state))
-        doubtful = find_doubtful(model, execute.layout)
+        doubtful = tune(state, model, settings, execute)
     while state.sweep < settings.sweeps:
         if state.sweep in tunings:
             grade(state, model, settings, chain, execute, tunings.index(state.sweep))
         if tunings and state.sweep == settings.burn_in:
-            execute.use(tuned(model, settings, execute.layout, state))
-            doubtful = find_doubtful(model, execute.layout)
+            doubtful = tune(state, model, settings, execute)
         state.sweep += 1
         rng = generator(settings.seed, chain, state.sweep)
-        draw_parameters(state, model, rng)
+        draw_parameters(state, model, execute, rng)
         turn, rest = divmod(state.sweep, SWEEPS_PER_JOINT_DRAW)
         if doubtful and not rest:
-            field, pairs = list(doubtful.items())[turn % len(doubtful)]
-            draw_jointly(state, model, field, pairs, execute, settings.seed, chain, rng)
+            field = doubtful[turn % len(doubtful)]
+            draw_jointly(state, model, field, execute, settings.seed, chain, rng)
         tables = tabulate_state(state, model)
         if isinstance(model.pairs, RotatingBlocks):
+            assert isinstance(execute, Serial)  # others refuse rotating blocks
             statistics = rotating_sweep(state, model, tables, execute, settings.seed, chain, rng)
         else:
             prior = condition_prior(state, model, rng)
             statistics = execute.sweep(state, tables, prior, settings.seed, chain)
         keep_counts(state, statistics, tables, model, settings.seed, chain)
-        state.entities = int(statistics.block_entities.sum())
+        state.entities = int(statistics.entities[0])
 
         draw = settings.draw_of(state.sweep)
-        density = None if draw is None else log_posterior(state, model, statistics)
+        density = None if draw is None else log_posterior(state, model, execute, statistics)
         yield Step(chain, draw, state, statistics.moves, density)
 
 
@@ -147,27 +148,26 @@ def tuning_sweeps(settings: Settings) -> list[int]:
 
 
 def grade(
-    state: ChainState, model: Model, settings: Settings, chain: int, execute: Serial, before: int
+    state: ChainState, model: Model, settings: Settings, chain: int, execute: Executor, before: int
 ) -> None:
     """Grade candidates by the state as it is, and by the states that they were graded by before."""
     tables = tabulate_state(state, model)
     prior = condition_prior(state, model, generator(settings.seed, chain, state.sweep, GRADING))
-    evenness = execute.evenness(state, tables, prior)
-    state.grade = grade_candidates(evenness, state.grade, before)
+    execute.grade(state, tables, prior, before)
 
 
-def tuned(model: Model, settings: Settings, layout: Layout, state: ChainState) -> Layout:
-    """The layout with the grades of a chain: fewer proposals, where they are worth making.
+def tune(state: ChainState, model: Model, settings: Settings, execute: Executor) -> list[int]:
+    """Make fewer proposals, where they are worth making; return the fields to draw jointly.
 
     Uniform proposals, which find what no list holds, stay as many as before.
     """
-    if len(state.grade) != len(layout.candidates):
-        raise RunError("the checkpoint is damaged: it grades other candidates than there are")
-    informed = usual_proposals(len(state.entity), TUNED_PROPOSALS_PER_RECORD, tuned=True)
-    uniform = float(layout.proposals.sum()) * layout.uniform_share / COIN_SIDES
+    usual = usual_proposals(model.size, PROPOSALS_PER_RECORD)
+    informed = usual_proposals(model.size, TUNED_PROPOSALS_PER_RECORD, tuned=True)
+    uniform = (settings.proposals or usual) * execute.uniform_share / COIN_SIDES
     if settings.proposals is not None:
         informed = settings.proposals - uniform
-    return with_grades(*without_idle(layout, state.grade), informed, uniform)
+    execute.tune(state, informed, uniform)
+    return doubtful_fields(execute, model)
 
 
 def keep_counts(
@@ -185,7 +185,9 @@ def keep_counts(
     state.class_counts, state.class_levels = statistics.class_counts, statistics.class_levels
 
 
-def draw_parameters(state: ChainState, model: Model, rng: np.random.Generator) -> None:
+def draw_parameters(
+    state: ChainState, model: Model, execute: Executor, rng: np.random.Generator
+) -> None:
     """Draw theta, beta and the prior's hyperparameters given linkage, y and z (equation 11)."""
     weights, learned = state.theta.copy(), model.learned
     drawn = rng.standard_gamma(model.mu[learned] + state.level_counts[learned])
@@ -203,18 +205,17 @@ def draw_parameters(state: ChainState, model: Model, rng: np.random.Generator) -
     state.class_weight, state.class_theta = draw_classes(
         state.class_counts, state.class_levels, state.theta, model, rng
     )
-    if model.prior.hyperparameters:
-        sizes = np.bincount(np.bincount(state.entity))
-        sizes[0] = 0  # records that name no cluster
-        state.hyperparameters = model.prior.update(state.hyperparameters, sizes, rng)
+    if model.partition_prior.hyperparameters:
+        sizes = execute.sizes(state)
+        state.hyperparameters = model.partition_prior.update(state.hyperparameters, sizes, rng)
 
 
 def condition_prior(state: ChainState, model: Model, rng: np.random.Generator) -> BlockPrior:
     """Make the blocks independent for one sweep (equation 8)."""
-    log_unit, free = model.prior.condition(
+    log_unit, free = model.partition_prior.condition(
         state.hyperparameters, state.entities, model.block_sizes, rng
     )
-    log_size = model.prior.log_size(model.largest_cluster, state.hyperparameters)
+    log_size = model.partition_prior.log_size(model.largest_cluster, state.hyperparameters)
     return BlockPrior(log_unit, free, log_size)
 
 
@@ -228,9 +229,11 @@ def log_classes(state: ChainState, model: Model) -> float:
     return total + float((1.0 / model.classes - 1.0) * np.log(state.class_weight).sum())
 
 
-def log_posterior(state: ChainState, model: Model, statistics: Statistics) -> float:
+def log_posterior(
+    state: ChainState, model: Model, execute: Executor, statistics: Statistics
+) -> float:
     """Log density of linkage and parameters, y and z summed out, up to a constant."""
-    log_weight = float(statistics.block_log_weight.sum())
+    log_weight = float(as_floats(statistics.log_weight))
     log_theta = np.log(np.maximum(state.theta, LEAST_THETA))
     total = log_weight + float(((model.shown + model.mu - model.learned) * log_theta).sum())
     for column, part in enumerate(model.coded):
@@ -239,9 +242,11 @@ def log_posterior(state: ChainState, model: Model, statistics: Statistics) -> fl
             total += float((part.a - 1) * np.log(beta).sum())
             total += float((part.b - 1) * np.log1p(-beta).sum())
     total += log_classes(state, model)
-    n = len(state.entity)
-    log_size = model.prior.log_size(model.largest_cluster, state.hyperparameters)
+    log_size = model.partition_prior.log_size(model.largest_cluster, state.hyperparameters)
     if log_size.any():  # else clusters of all sizes weigh the same
-        sizes = np.bincount(state.entity, minlength=1)
-        total += float(log_size[sizes[sizes > 0]].sum())
-    return total + model.prior.log_entities(state.hyperparameters, state.entities, n)
+        sizes = execute.sizes(state)
+        present = np.flatnonzero(sizes)
+        total += float(log_size[present] @ sizes[present])
+    return total + model.partition_prior.log_entities(
+        state.hyperparameters, state.entities, model.size
+    )

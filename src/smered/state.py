@@ -11,11 +11,14 @@ from smered.model import Model
 from smered.records import number_rows
 
 __all__ = ["ONE_CLASS", "ChainState", "Classes", "check_state", "class_mass"]
-__all__ += ["draw_classes", "generator", "start_state", "tabulate", "tabulate_state"]
+__all__ += ["draw_classes", "generator", "start_linkage", "start_parameters", "start_state"]
+__all__ += ["tabulate", "tabulate_state"]
 
 LEAST_THETA, LEAST_BETA, LARGEST_BETA = 1e-300, 1e-100, 1.0 - 2.0**-53
 LARGEST_CLOSENESS, FIRST_CLOSENESS = 1.0 - 1e-9, 0.9
-BEFORE, AFTER, GRADING = 0, 1, 2  # before and after the proposals of a sweep, or between sweeps
+# before and after the proposals of a sweep, between sweeps, and before all of them
+BEFORE, AFTER, GRADING, STARTING = 0, 1, 2, 3
+WORDS = 4  # random numbers of one step of Philox
 LARGEST_LOG_PRODUCT = 300.0  # brackets of clusters up to `small` stay far below overflow
 
 
@@ -150,33 +153,35 @@ STARTS = (("agree", 0.01), ("alone", 0.005), ("loose", 0.002), ("half", 0.02))
 
 def start_state(model: Model, layout: Layout, chain: int, seed: int) -> ChainState:
     """Start a chain: 0 links records that agree on every field, others are spread around it."""
-    rng = generator(seed, chain, 0)
-    kind, rate = STARTS[chain % len(STARTS)]
-    columns = [layout.values[:, column] for column in range(layout.values.shape[1])]
-    if kind == "loose" and not model.exact.all():
-        columns.pop(int(rng.choice(np.flatnonzero(~model.exact))))
-    entity = link_equal(columns, model, layout)
-    if kind == "alone":
-        entity = np.arange(len(entity), dtype=np.int32)
-    elif kind == "half":
-        apart = rng.random(len(entity)) < 0.5
-        entity = np.where(apart[entity], np.arange(len(entity)), entity).astype(np.int32)
+    state = start_parameters(model, chain, seed)
+    state.entity = start_linkage(model, layout, chain, seed)
+    state.entities = int((state.entity == np.arange(len(state.entity))).sum())
+    return state
+
+
+def start_parameters(model: Model, chain: int, seed: int) -> ChainState:
+    """Start a chain whose linkage is left out."""
+    _, rate = STARTS[chain % len(STARTS)]
     theta = np.concatenate(
         [part.base_shares if part.similar is None else part.near.share for part in model.coded]
     )
     classes = draw_classes(
-        np.ones(model.classes, np.int64), np.zeros(model.class_shape, np.int64), theta, model, rng
+        np.ones(model.classes, np.int64),
+        np.zeros(model.class_shape, np.int64),
+        theta,
+        model,
+        generator(seed, chain, 0),
     )
     return ChainState(
         sweep=0,
-        entity=entity,
-        entities=int((entity == np.arange(len(entity))).sum()),
+        entity=np.empty(0, np.int32),
+        entities=0,
         theta=theta,
         beta=np.where(model.exact, 0.0, np.full((model.rate_rows, len(model.coded)), rate)),
         closeness=np.where(model.close, FIRST_CLOSENESS, 0.0),
         class_weight=classes.weight,
         class_theta=classes.theta,
-        hyperparameters=model.prior.start(len(entity)),
+        hyperparameters=model.partition_prior.start(model.size),
         level_counts=np.zeros(len(theta), np.int64),
         distorted=np.zeros((model.rate_rows, len(model.coded)), np.int64),
         telling=np.zeros((model.rate_rows, len(model.coded)), np.int64),
@@ -185,6 +190,28 @@ def start_state(model: Model, layout: Layout, chain: int, seed: int) -> ChainSta
         class_levels=np.zeros(model.class_shape, np.int64),
         grade=np.empty(0, np.uint8),
     )
+
+
+def start_linkage(model: Model, layout: Layout, chain: int, seed: int, before: int = 0) -> Int32s:
+    """Link records for the first time, as the kind of a chain's start says.
+
+    `before` is the number of records that stand before those of the layout.
+    """
+    kind, _ = STARTS[chain % len(STARTS)]
+    n = len(layout.cell)
+    if kind == "alone":
+        return np.arange(n, dtype=np.int32)
+    columns = [layout.values[:, column] for column in range(layout.values.shape[1])]
+    if kind == "loose" and not model.exact.all():
+        left_out = generator(seed, chain, 0, STARTING).choice(np.flatnonzero(~model.exact))
+        columns.pop(int(left_out))
+    entity = link_equal(columns, model, layout)
+    if kind == "half":
+        coins = generator(seed, chain, 0, STARTING)
+        coins.bit_generator.advance(before // WORDS)  # type: ignore[attr-defined]
+        apart = coins.random(before % WORDS + n)[before % WORDS :] < 0.5
+        entity = np.where(apart[entity], np.arange(n), entity).astype(np.int32)
+    return entity
 
 
 def link_equal(columns: list[Int32s], model: Model, layout: Layout) -> Int32s:

@@ -4,6 +4,9 @@ Grades come from states of the second half of the burn-in, and stay from its end
 pairs that does not depend on the linkage leaves the posterior untouched.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,7 +20,8 @@ from smered.layout import (
     Uint8s,
 )
 
-__all__ = ["even_grades", "grade_candidates", "with_grades", "without_idle"]
+__all__ = ["Totals", "add_totals", "count_totals", "even_grades", "grade_candidates"]
+__all__ += ["with_grades", "without_idle"]
 
 
 def even_grades(candidate_start: Int64s) -> Uint8s:
@@ -66,25 +70,58 @@ def sum_by_record(values: NDArray[np.generic], candidate_start: Int64s) -> Int64
     return sums
 
 
-def with_grades(layout: Layout, grade: Uint8s, informed: float, uniform: float) -> Layout:
+class Totals(NamedTuple):
+    """What shares of proposals depend on, counted over records."""
+
+    listed: int  # weights of records with candidates
+    unlisted: int  # records without candidates that may be linked
+    linkable: int  # records that may be linked
+    least: int  # weight of a record with candidates, 0 if there is none
+
+
+def count_totals(layout: Layout, grade: Uint8s) -> Totals:
+    """Count the records of a layout."""
+    linkable = has_partners(layout)
+    weight = sum_by_record(grade, layout.candidate_start)
+    listed = np.diff(layout.candidate_start) > 0
+    return Totals(
+        listed=int(weight[listed & linkable].sum()),
+        unlisted=int((~listed & linkable).sum()),
+        linkable=int(linkable.sum()),
+        least=int(weight[listed].min()) if listed.any() else 0,
+    )
+
+
+def add_totals(parts: Sequence[Totals]) -> Totals:
+    """The totals of several parts of the records."""
+    listed, unlisted, linkable, least = zip(*parts, strict=True)
+    return Totals(
+        sum(listed), sum(unlisted), sum(linkable), min((one for one in least if one), default=0)
+    )
+
+
+def with_grades(
+    layout: Layout, grade: Uint8s, informed: float, uniform: float, totals: Totals | None = None
+) -> Layout:
     """The layout with other grades.
 
     A sweep then makes so many informed proposals, shared out over blocks by the grades, and so
-    many uniform ones.
+    many uniform ones; `totals` are those of all records, where the layout holds some of them.
     """
     from smered.kernels.tuning import alias_blocks
 
+    totals = totals or count_totals(layout, grade)
     linkable = has_partners(layout)
-    weight = record_weights(layout, grade, linkable)
+    weight = record_weights(layout, grade, linkable, max(totals.least, 1))
     by_weight = np.add.reduceat(weight, layout.block_start[:-1])
     by_records = np.add.reduceat(linkable, layout.block_start[:-1], dtype=np.float64)
     cut, alias = np.empty(len(weight), np.uint32), np.empty(len(weight), np.int32)
     alias_blocks(layout.block_start, weight, cut, alias)
     share = uniform / (informed + uniform)
     proposals = by_records
-    if by_weight.any():
-        per_weight, per_record = 1 / by_weight.sum(), 1 / by_records.sum()
-        mixed = (1 - share) * by_weight * per_weight + share * by_records * per_record
+    total_weight = totals.listed + totals.unlisted * max(totals.least, 1)
+    if total_weight:
+        mixed = (1 - share) * by_weight / total_weight + share * by_records / totals.linkable
         proposals = (informed + uniform) * mixed
     return layout._replace(
         grade=grade, cut=cut, alias=alias, proposals=proposals,
@@ -100,13 +137,12 @@ def has_partners(layout: Layout) -> Bools:
     return found
 
 
-def record_weights(layout: Layout, grade: Uint8s, linkable: Bools) -> Floats:
+def record_weights(layout: Layout, grade: Uint8s, linkable: Bools, least: int) -> Floats:
     """The chance of each record (n,): its candidates' weights, or the least of others' without any.
 
     A record that can be linked with none has no chance.
     """
     weight = sum_by_record(grade, layout.candidate_start).astype(np.float64)
-    listed = np.diff(layout.candidate_start) > 0
-    weight[~listed] = weight[listed].min() if listed.any() else 1.0
+    weight[np.diff(layout.candidate_start) == 0] = least
     weight[~linkable] = 0.0
     return weight

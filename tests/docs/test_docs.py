@@ -70,6 +70,16 @@ def test_how_to(page, tmp_path, monkeypatch):
     if page == "blocks.md":
         rates = [links.fnr for links in names["found"].values()]
         assert rates[2] > rates[0] + 0.1  # a town is a bad block
+    if page == "linked-data.md":
+        sets = names["posterior"].imputations(20, columns=["income", "year", "match_probability"])
+        pooled = smered.propagate.pool([smered.propagate.linear("income ~ year")(t) for t in sets])
+        assert names["results"].params == pytest.approx(pooled.estimate)
+        assert names["results"].bse == pytest.approx(pooled.std_error)
+        assert 100 < pooled.estimate[1] < 700  # 400 a year
+    if page == "population.md":
+        truth = 1000
+        size = names["found"]["loglinear"]
+        assert size.lower < truth < size.upper
     if page == "report.md":
         masked = tmp_path / "people" / "linkage" / "report-masked.html"
         assert "Field values are left out" in masked.read_text()

@@ -74,7 +74,10 @@ class HandPicked:
         own = zip(self.lists[record], self.grade[first:], strict=False)
         return sum(int(grade) for partner, grade in own if partner in partners)
 
-    def tables(self, records):
+    def patterns(self, records):
+        return []
+
+    def tables(self, records, patterns=()):
         return PairTables(
             candidate_start=np.cumsum([0] + [len(own) for own in self.lists]),
             candidates=np.array([partner for own in self.lists for partner in own], np.int32),
@@ -131,7 +134,7 @@ def run_fixed(model, theta, beta, sweeps, *, threads=1, seed=1, in_logs=False):
         state.sweep = sweep + 1
         prior = condition_prior(state, model, generator(seed, 1, state.sweep))
         statistics = execute.sweep(state, tables, prior, seed, 1)
-        state.entities = int(statistics.block_entities.sum())
+        state.entities = int(statistics.entities[0])
         visited[sweep] = state.entity
         if sweep % 5000 == 0:
             keep_counts(state, statistics, tables, model, seed, 1)

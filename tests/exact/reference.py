@@ -107,14 +107,17 @@ def log_likelihood(labels, model: Model, theta, beta, closeness=0.7, classes=Non
     return total
 
 
-def log_prior(labels, prior, concentration=None):
-    """Each prior from its own definition, not from V and W."""
+def log_prior(labels, prior, concentration=None, model=None):
+    """Each prior from its own definition, not from V and W; `model` for its files."""
     n, sizes = len(labels), np.unique(labels, return_counts=True)[1]
     kind = type(prior).__name__
     if kind == "UniformLabels":
         return math.log(math.perm(n, len(sizes)))
     if kind == "UniformPartitions":
         return 0.0
+    if kind == "ClusterSizes" and prior.files and model.single.any():
+        hyper = model.partition_prior.start(n) if concentration is None else concentration
+        return log_prior_in_files(labels, model, hyper)
     if kind == "ClusterSizes":
         # sizes drawn one by one from the shares, in any order; the records then fall into them
         shares = prior.start(n) if concentration is None else concentration
@@ -133,11 +136,40 @@ def log_prior(labels, prior, concentration=None):
     return total
 
 
+def log_prior_in_files(labels, model: Model, hyper):
+    """Sizes drawn from the shares, then files for the records of each entity, by brute force."""
+    files = len(model.records.files)
+    shares, weights = hyper[:-files], hyper[-files:]
+
+    def chance(counts):
+        if any(c > 1 and once for c, once in zip(counts, model.single, strict=True)):
+            return 0.0
+        return math.prod(w**c / math.factorial(c) for w, c in zip(weights, counts, strict=True))
+
+    names = sorted(set(labels))
+    total = math.lgamma(len(names) + 1)
+    total -= sum(math.lgamma(c + 1) for c in np.bincount(model.records.file))
+    for name in names:
+        own = [model.records.file[r] for r in range(len(labels)) if labels[r] == name]
+        counts = [own.count(f) for f in range(files)]
+        ways = sum(
+            chance(other)
+            for other in itertools.product(range(len(own) + 1), repeat=files)
+            if sum(other) == len(own)
+        )
+        total += math.log(shares[len(own) - 1] * chance(counts) / ways)
+        total += sum(math.lgamma(c + 1) for c in counts)
+    return total
+
+
 def exact_posterior(model: Model, theta, beta):
     """Probability of every legal partition given theta and beta."""
     legal = [labels for labels in partitions(len(model.records)) if is_legal(labels, model)]
     logs = np.array(
-        [log_likelihood(p, model, theta, beta) + log_prior(p, model.prior) for p in legal]
+        [
+            log_likelihood(p, model, theta, beta) + log_prior(p, model.prior, model=model)
+            for p in legal
+        ]
     )
     weights = np.exp(logs - logs.max())
     return dict(zip(legal, weights / weights.sum(), strict=True))

@@ -10,7 +10,7 @@ from scipy import stats
 
 from smered.execute import make_executor
 from smered.fields import Categorical
-from smered.joint import draw_jointly, find_doubtful
+from smered.joint import doubtful_fields, draw_jointly
 from smered.model import Model
 from smered.priors import Ewens, UniformLabels, UniformPartitions
 from smered.records import Records
@@ -56,8 +56,8 @@ def test_joint_draws_leave_the_posterior_as_it_is(case):
     theta, beta = fixed_parameters(model)
     layout = model.layout(3)
     execute = make_executor(model, layout, 1)
-    doubtful = find_doubtful(model, layout, worthwhile=0.0)
-    assert set(doubtful) == {0, 1}
+    doubtful = doubtful_fields(execute, model, worthwhile=0.0)
+    assert doubtful == [0, 1]
     expected, mean_rates = exact_posterior(model, theta)
     state = start_state(model, layout, 1, 0)
     state.theta, state.beta = np.concatenate(theta), beta.copy()
@@ -65,13 +65,13 @@ def test_joint_draws_leave_the_posterior_as_it_is(case):
     found, rates, taken = {}, np.zeros(2), 0
     for _ in range(DRAWS):
         state.sweep += 1
-        for field, pairs in doubtful.items():
-            draw_jointly(state, model, field, pairs, execute, 0, 0, rng)
-            taken += int((pairs.shown > 0).sum())
+        for field in doubtful:
+            draw_jointly(state, model, field, execute, 0, 0, rng)
+            taken += int((execute._doubtful[field].shown > 0).sum())
         prior = condition_prior(state, model, generator(0, 1, state.sweep))
         tables = tabulate(state.theta, state.beta, model)
         statistics = execute.sweep(state, tables, prior, 0, 1)
-        state.entities = int(statistics.block_entities.sum())
+        state.entities = int(statistics.entities[0])
         labels = tuple(state.entity.tolist())
         found[labels] = found.get(labels, 0) + 1 / DRAWS
         rates += state.beta[0, :2] / DRAWS
@@ -97,4 +97,4 @@ def test_extreme_parameters_do_no_harm(field):
         assert np.isfinite(step.state.beta).all()
         assert ((step.state.beta > 0) & (step.state.beta < 1)).all()
         check_state(step.state, model, execute.layout)
-    assert find_doubtful(model, execute.layout)
+    assert doubtful_fields(execute, model)

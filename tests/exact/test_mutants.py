@@ -26,7 +26,8 @@ MUTANTS = {
     "no-hastings-factor": (
         "kernels/moves.py", "log_back = -(size - 2) * LOG_2", "log_back = 0.0", CHAIN),
     "n-for-n-minus-N": (
-        "priors.py", "rng.multinomial(records - entities,", "rng.multinomial(records,", CHAIN),
+        "priors/uniform.py", "rng.multinomial(records - entities,", "rng.multinomial(records,",
+        CHAIN),
     "stale-weight-after-a-move": (
         "kernels/moves.py", "clusters.log_weight[name] = left if last < size else right",
         "pass", CHAIN),
@@ -64,7 +65,7 @@ MUTANTS = {
     "arrival-with-unweighted-candidates": (
         "kernels/partners.py", "inside += weight", "inside += 1", CHAIN),
     "concentration-sees-one-entity-more": (
-        "priors.py", "log_entities(value, entities, records) + x",
+        "priors/restaurant.py", "log_entities(value, entities, records) + x",
         "log_entities(value, entities + 1, records) + x", WHOLE),
     "bracket-without-minus-one": (
         "kernels/likelihood.py", "(scratch.tally[level] - 1.0)", "scratch.tally[level]", PLAIN),
@@ -92,7 +93,11 @@ MUTANTS = {
         "kernels/latent.py", "statistics.class_counts[c] += 1",
         "statistics.class_counts[c] += c == 0", COUNTS),
     "sizes-without-their-arrangements": (
-        "priors.py", "np.cumsum(np.log(sizes)) + share", "share", PLAIN),
+        "priors/sizes.py", "np.cumsum(np.log(sizes)) + share", "share", PLAIN),
+    "files-weigh-nothing": (
+        "priors/sizes.py", "share - self._log_ways(self._scaled(values), sizes)", "share", CHAIN),
+    "weights-of-files-without-their-ways": (
+        "priors/sizes.py", "weight[file] - ways", "weight[file]", WHOLE),
     "toggles-depend-on-toggles": (
         "kernels/toggles.py",
         "mark(gather(mover, ZERO, clusters, scratch), FROZEN, touched, scratch)", "pass", TOGGLES),

@@ -37,17 +37,20 @@ INFORMED = {name: InformedPairs(candidates=2 if "duplicates" in name else 3, uni
 
 
 def case(prior, name, settings, pairs):
-    label = f"{type(prior).__name__}-{name}-{type(pairs).__name__}"
+    kind = type(prior).__name__ + ("InFiles" if getattr(prior, "files", False) else "")
+    label = f"{kind}-{name}-{type(pairs).__name__}"
     marks = [pytest.mark.smoke] if name in SMOKE and isinstance(pairs, InformedPairs) else []
     return pytest.param(prior, settings, pairs, id=label, marks=marks)
 
 
 CASES = [
     case(prior, name, settings, pairs)
-    for prior in PRIORS
+    for prior in (*PRIORS, ClusterSizes(files=True))
     for name, settings in VARIANTS.items()
     for pairs in (INFORMED[name], UniformPairs())
-    if isinstance(prior, UniformLabels | PitmanYor) or name in SMOKE
+    if isinstance(prior, UniformLabels | PitmanYor)
+    or name in SMOKE
+    or (getattr(prior, "files", False) and "duplicates" in name)
 ]
 
 

@@ -143,7 +143,7 @@ def unconditional(prior, entities, n):
     return math.log(prior.concentration + prior.discount * (entities - 1)), -1
 
 
-@pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: type(prior).__name__)
+@pytest.mark.parametrize("prior", [*PRIORS, ClusterSizes(files=True)], ids=repr)
 @pytest.mark.parametrize("settings", VARIANTS)
 def test_log_posterior_differences_are_those_of_the_reference(settings, prior):
     model = tiny_model(prior=prior, pairs=UniformPairs(), **settings)
@@ -161,7 +161,8 @@ def test_log_posterior_differences_are_those_of_the_reference(settings, prior):
             state.entities = len(set(labels))
             conditioned = condition_prior(state, model, generator(0, 0, 0))
             statistics = execute.sweep(state, tables, conditioned, 0, 0)
-            expected = log_likelihood(labels, model, theta, beta) + log_prior(labels, prior)
-            differences.append(log_posterior(state, model, statistics) - expected)
+            expected = log_likelihood(labels, model, theta, beta)
+            expected += log_prior(labels, prior, model=model)
+            differences.append(log_posterior(state, model, execute, statistics) - expected)
     assert len(differences) > 5
     assert np.ptp(differences) < 1e-9

@@ -41,7 +41,7 @@ def test_frequencies_match_enumeration(case):
         state.sweep = sweep + 1
         rng = generator(5, 1, state.sweep)
         statistics = rotating_sweep(state, model, tables, execute, 5, 1, rng)
-        state.entities = int(statistics.block_entities.sum())
+        state.entities = int(statistics.entities[0])
         if sweep % 5000 == 0:
             check_state(state, model, layout)
         moved = np.empty_like(state.entity)

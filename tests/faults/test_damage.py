@@ -123,7 +123,7 @@ def test_names_cannot_leave_the_folder(good, tmp_path):
     content = json.loads(path.read_text())
     secret = tmp_path / "secret.parquet"
     secret.write_bytes(b"x")
-    content["parts"]["../secret.parquet"] = {"bytes": 1, "sha256": "0"}
+    content["files"]["../secret.parquet"] = {"bytes": 1, "sha256": "0"}
     path.write_text(json.dumps(content))
     with pytest.raises(RunError, match="names a file outside the run folder"):
         smered.Posterior.open(copy)

@@ -14,8 +14,8 @@ from smered.fields import Categorical
 from smered.model import Model
 from smered.posterior import Posterior
 from smered.posterior import sets as sets_module
+from smered.posterior.draws import common_draws
 from smered.posterior.estimate import expected_loss
-from smered.posterior.posterior import common_draws
 from smered.records import Records
 from smered.sampler import Settings
 from smered.store.lifetimes import LifetimeRecorder, Lifetimes

@@ -10,6 +10,7 @@ from smered.kernels import partners
 from smered.layout import TOP_GRADE
 from smered.sampler import Settings, run_chain, tuning_sweeps
 from smered.tuning import (
+    count_totals,
     even_grades,
     grade_candidates,
     has_partners,
@@ -70,7 +71,8 @@ def test_records_are_chosen_by_the_weights_of_their_candidates():
     layout = model.layout()
     grade = np.random.default_rng(0).integers(100, 256, len(layout.candidates)).astype(np.uint8)
     layout = with_grades(layout, grade, 80, 20)
-    weight = record_weights(layout, grade, has_partners(layout))
+    least = count_totals(layout, grade).least
+    weight = record_weights(layout, grade, has_partners(layout), least)
     assert layout.proposals.sum() == pytest.approx(100)
     n, tries = len(layout.cell), 4000
     words = np.random.default_rng(1).integers(0, 2**64, (tries, 3), np.uint64)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import smered
-from smered.cli import ask, settings, work
+from smered.cli import analyse, ask, settings, work
 from smered.cli.screen import is_new, is_quiet, run_in_use
 from smered.errors import ConvergenceWarning, SmeredError
 from smered.store.folder import LOG
@@ -26,9 +26,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for module in (work, ask, settings):
+for module in (work, ask, analyse, settings):
     module.register(app)
 
+ADDRESS = re.compile(r"auto|(ray://)?[^:/]+:\d+")  # of a Ray cluster
 PASSWORD = re.compile(r"(//[^:/@\s]*):[^@/\s]*@|((?:ssl)?password=)[^&\s'\"]+")
 
 
@@ -58,7 +59,7 @@ def main() -> None:
     warnings.showwarning = show_note
     warnings.simplefilter("ignore", ConvergenceWarning)  # the summary says it in full
     try:
-        app()
+        app(with_addresses(sys.argv[1:]))
     except SmeredError as error:
         typer.echo(f"smered: {hide_passwords(str(error))}", err=True)
         sys.exit(2)
@@ -67,6 +68,21 @@ def main() -> None:
         message = hide_passwords(" ".join(f"{type(error).__name__}: {error}".split()))
         typer.echo(f"smered: unexpected error ({message}){where}", err=True)
         sys.exit(1)
+
+
+def with_addresses(arguments: list[str]) -> list[str]:
+    """Give --ray an address where none follows it: that of this machine's own cluster.
+
+    >>> with_addresses(["link", "--ray", "a.csv"])
+    ['link', '--ray=auto', 'a.csv']
+    >>> with_addresses(["link", "--ray", "head:6379", "a.csv"])
+    ['link', '--ray', 'head:6379', 'a.csv']
+    """
+    after = [*arguments[1:], ""]
+    return [
+        "--ray=auto" if argument == "--ray" and not ADDRESS.fullmatch(following) else argument
+        for argument, following in zip(arguments, after, strict=True)
+    ]
 
 
 def show_note(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from smered.evaluate import Evaluation
     from smered.posterior import Posterior
     from smered.posterior.estimate import Estimate
+    from smered.posterior.linked import Layout
 
 __all__ = ["register"]
 
@@ -132,25 +133,56 @@ def export(
     min_probability: o.MinProbability = None,
     loss: o.Loss = None,
     raw_csv: o.RawCsv = None,
+    imputations: Annotated[
+        int | None,
+        typer.Option(
+            "--imputations",
+            metavar="M",
+            help="Write M linked data sets of as many "
+            "draws instead, for multiple imputation in R, Stata or Python.",
+        ),
+    ] = None,
+    layout: Annotated[
+        str,
+        typer.Option(
+            "--layout",
+            help="Of linked data sets: wide (a row for each entity) or long "
+            "(a row for each record).",
+        ),
+    ] = "wide",
     quiet: o.Quiet = False,
     force: o.Force = False,
 ) -> None:
     """Write the linked tables of a run again, with another estimate, format or threshold.
 
-    [bold]Example[/bold]
+    With --imputations, write linked data sets of many draws into one table, imputations.csv and
+    .parquet, to analyse each and pool the answers.
+
+    [bold]Examples[/bold]
 
     smered export linkage --loss vi --format csv --out vi-tables
-    """
+
+    smered export linkage --imputations 50 --format parquet --out imputed
+    """  # fmt: skip
     from smered.errors import ConfigError
     from smered.posterior import Posterior
 
     outputs = Outputs.of(run, loss, format, min_probability, raw_csv)
+    shape = check_layout(layout)
     if out is not None and out.exists() and not out.is_dir():
         raise ConfigError(f"{out} is a file; choose another folder")
     if out is not None and out.exists() and not force and any(out.iterdir()):
         raise ConfigError(f"{out} exists already and is not empty; --force writes into it")
     posterior = Posterior.open(run)
-    written = outputs.write(posterior, out or run, posterior.estimate(outputs.loss))
+    if imputations is not None:
+        from smered.imputations import write_imputations
+
+        written = write_imputations(
+            posterior, out or run, imputations, layout=shape,
+            formats=outputs.formats, raw=outputs.raw,
+        )  # fmt: skip
+    else:
+        written = outputs.write(posterior, out or run, posterior.estimate(outputs.loss))
     for path in written:
         screen(json=False, quiet=quiet).print(str(path), markup=False)
 
@@ -159,10 +191,7 @@ def evaluate(
     run: o.Run,
     truth: o.TruthOf = None,
     loss: o.Loss = None,
-    figures: Annotated[
-        Path | None,
-        typer.Option("--figures", metavar="DIR", help="Also draw the figures, as PNG and SVG."),
-    ] = None,
+    figures: o.Figures = None,
     json: o.Json = False,
 ) -> None:
     """Compare a run with the truth: links, clusters, overlap, calibration.
@@ -193,6 +222,16 @@ def evaluate(
 
         save(confusion(found.confusion), figures / "confusion")
         save(reliability(found.reliability), figures / "reliability")
+
+
+def check_layout(layout: str) -> "Layout":
+    """The name of a layout."""
+    from smered.errors import ConfigError
+    from smered.suggest import suggest
+
+    if layout not in ("wide", "long"):
+        raise ConfigError(f"--layout {layout}: {suggest(layout, ['wide', 'long'])}")
+    return layout  # type: ignore[return-value]
 
 
 def compare(

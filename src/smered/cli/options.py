@@ -112,6 +112,12 @@ Threads = Annotated[
                  help="Threads; the result does not depend on it [all cores]."),
 ]  # fmt: skip
 
+Ray = Annotated[
+    str | None,
+    typer.Option("--ray", metavar="[ADDRESS]", rich_help_panel=SAMPLING, show_default=False,
+                 help="Run on a Ray cluster, by its address; without one, on this machine's own."),
+]  # fmt: skip
+
 Out = Annotated[
     Path,
     typer.Option("--out", metavar="DIR", rich_help_panel=OUTPUT, help="The run folder to make."),
@@ -135,6 +141,14 @@ RawCsv = Annotated[
     typer.Option("--raw-csv", rich_help_panel=OUTPUT, show_default=False,
                  help="Leave values in CSV files that a spreadsheet would run as formulas."),
 ]  # fmt: skip
+Level = Annotated[float, typer.Option("--level", metavar="SHARE", help="Probability of intervals.")]
+LinkageDraws = Annotated[
+    int, typer.Option("--draws", help="Draws of the linkage to average over, about.")
+]
+Figures = Annotated[
+    Path | None,
+    typer.Option("--figures", metavar="DIR", help="Also draw the figures, as PNG and SVG."),
+]
 Json = Annotated[
     bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print JSON on standard output.")
 ]

@@ -49,6 +49,7 @@ def link(
     chains: o.Chains = None,
     seed: o.Seed = None,
     threads: o.Threads = None,
+    ray: o.Ray = None,
     out: o.Out = Path("linkage"),
     format: o.Formats = None,
     min_probability: o.MinProbability = None,
@@ -73,6 +74,8 @@ def link(
     smered link all.csv --file-column source --truth person --dry-run
 
     smered link --config link.toml --draws 2000 --out linkage
+
+    smered link register.parquet --block year --ray head:6379 --out /shared/linkage
     """
     from smered.config import make_model, plain_values
     from smered.plan import make_plan, print_plan
@@ -120,7 +123,8 @@ def link(
     }
     run_to_end(
         lambda observe: sample(
-            model, out=out, observe=observe, provenance=provenance, replace=force, **vars(settings)
+            model, out=out, observe=observe, provenance=provenance, replace=force,
+            execute=place(ray), **vars(settings),
         ),
         out, settings, plan.records, console, quiet,
     )  # fmt: skip
@@ -130,6 +134,7 @@ def link(
 def resume(
     run: o.Run,
     threads: o.Threads = None,
+    ray: o.Ray = None,
     format: o.Formats = None,
     min_probability: o.MinProbability = None,
     loss: o.Loss = None,
@@ -146,13 +151,14 @@ def resume(
     from smered.run import resume as go_on
 
     outputs = Outputs.of(run, loss, format, min_probability, raw_csv)
-    continue_run(run, go_on, 0, threads, json, quiet, outputs)
+    continue_run(run, go_on, 0, threads, ray, json, quiet, outputs)
 
 
 def extend(
     run: o.Run,
     draws: Annotated[int, typer.Option("--draws", help="Draws to add to every chain.")],
     threads: o.Threads = None,
+    ray: o.Ray = None,
     format: o.Formats = None,
     min_probability: o.MinProbability = None,
     loss: o.Loss = None,
@@ -172,7 +178,7 @@ def extend(
         return add(path, draws, **settings)
 
     outputs = Outputs.of(run, loss, format, min_probability, raw_csv)
-    continue_run(run, more, draws, threads, json, quiet, outputs)
+    continue_run(run, more, draws, threads, ray, json, quiet, outputs)
 
 
 def example(
@@ -250,6 +256,7 @@ def continue_run(
     go_on: Any,
     more: int,
     threads: int | None,
+    ray: str | None,
     json: bool,
     quiet: bool,
     outputs: "Outputs",
@@ -263,10 +270,19 @@ def continue_run(
     folder = RunFolder.open(use_run(run))
     settings = replace(folder.settings, draws=folder.settings.draws + more)
     run_to_end(
-        lambda observe: go_on(run, threads=threads, observe=observe),
+        lambda observe: go_on(run, threads=threads, observe=observe, execute=place(ray)),
         run, settings, folder.content.records, console, quiet,
     )  # fmt: skip
     finish(run, console, json, outputs)
+
+
+def place(ray: str | None) -> Any:
+    """Where to run: on threads, or on a Ray cluster."""
+    if ray is None:
+        return "threads"
+    from smered.execute.on_ray import RayCluster
+
+    return RayCluster(None if ray == "auto" else ray)
 
 
 def run_to_end(

@@ -147,7 +147,7 @@ def make_prior(table: PriorTable) -> Prior:
         "uniform-partitions": (UniformPartitions, set()),
         "ewens": (Ewens, {"concentration"}),
         "pitman-yor": (PitmanYor, {"concentration", "discount"}),
-        "cluster-sizes": (ClusterSizes, {"strength"}),
+        "cluster-sizes": (ClusterSizes, {"strength", "files"}),
     }
     kind, takes = kinds[table.type]
     for key in given:

@@ -75,6 +75,7 @@ class PriorTable(Strict):
     concentration: Rate | None = None
     discount: float | Literal["learned"] | None = None
     strength: Rate | None = None
+    files: bool | None = None
 
 
 class ModelTable(Strict):

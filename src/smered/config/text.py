@@ -47,7 +47,8 @@ def write_toml(config: Configuration, reasons: Mapping[str, str]) -> str:
     lines += ["", "[model.prior]"]
     lines += comment("on the linkage: uniform-labels (the paper's), uniform-partitions, ewens, "
                      "pitman-yor or cluster-sizes; a concentration that is not given is learned, "
-                     'so is discount = "learned"')  # fmt: skip
+                     'so is discount = "learned"; cluster-sizes with files = true also learns '
+                     "what share each file without duplicates covers")  # fmt: skip
     if "prior" in reasons:
         lines += comment(f"guessed: {reasons['prior']}")
     lines += [assignment(key, value) for key, value in model["prior"].items()]

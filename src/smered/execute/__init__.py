@@ -1,11 +1,12 @@
 """Where a sweep runs. Every executor does the same work and gives the same bytes."""
 
+from smered.execute.contract import Executor
 from smered.execute.serial import Serial
 from smered.execute.threads import Threads
 from smered.layout import Layout
 from smered.model import Model
 
-__all__ = ["Serial", "Threads", "make_executor"]
+__all__ = ["Executor", "Serial", "Threads", "make_executor"]
 
 
 def make_executor(model: Model, layout: Layout, threads: int) -> Serial:

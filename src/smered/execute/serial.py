@@ -1,15 +1,17 @@
 """A sweep on the calling thread."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from smered.doubtful import find_doubtful, no_toggles
+from smered.errors import RunError
+from smered.execute.contract import FoundToggles
 from smered.layout import (
     MOST_AGREED,
     BlockPrior,
-    Bools,
     Clusters,
     Floats,
     Int32s,
@@ -21,12 +23,19 @@ from smered.layout import (
     Toggles,
 )
 from smered.model import Model
-from smered.state import ChainState
+from smered.state import ChainState, start_linkage
+from smered.sums import add_up
+from smered.tuning import (
+    Totals,
+    count_totals,
+    grade_candidates,
+    with_grades,
+    without_idle,
+)
 
 __all__ = ["Desk", "Serial"]
 
 MOVE_COUNTS = 6  # merges, splits and transfers, proposed and accepted
-SUMMED = 8  # the first arrays of Statistics are summed over threads, the others are shared
 
 
 # first and last block, seed, chain, sweep, layout and parameters: what every kernel begins with
@@ -41,20 +50,21 @@ class Desk(NamedTuple):
 
 
 class Serial:
-    """Runs sweeps over all blocks, one after the other.
+    """Runs sweeps over all blocks, one after the other; see `Executor`.
 
-    The contract of an executor: `sweep` updates the linkage of a state in place and returns the
-    statistics of its y and z; `count` returns those of a given linkage, `latent` draws y and z
-    themselves. All depend on the state, the parameters, the prior, the seed and the chain alone.
+    Besides what a chain asks, `latent` draws y and z themselves, and `true_values`, `propose` and
+    `use` serve rotating blocks.
     """
 
     def __init__(self, model: Model, layout: Layout, workers: int = 1) -> None:
-        n, blocks = len(layout.cell), len(layout.proposals)
+        n = len(layout.cell)
         near_levels = np.diff(model.field_start)[model.near].max(initial=0)
         self.layout = layout
+        self.before = 0  # records that stand before those of the layout
+        self._model = model
+        self._doubtful: dict[int, Toggles] = {}
         self._touched = np.empty(n, np.uint8)
         self._rings = (np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.float64))
-        block_entities, block_log_weight = np.zeros(blocks, np.int64), np.zeros(blocks)
         self._desks = [
             Desk(
                 Scratch(
@@ -74,12 +84,33 @@ class Serial:
                     class_counts=np.zeros(model.classes, np.int64),
                     class_levels=np.zeros(model.class_shape, np.int64),
                     moves=np.zeros(MOVE_COUNTS, np.int64),
-                    block_entities=block_entities,
-                    block_log_weight=block_log_weight,
+                    entities=np.zeros(1, np.int64),
+                    log_weight=np.zeros(2, np.int64),
                 ),
             )
             for _ in range(workers)
         ]
+
+    @property
+    def candidates(self) -> bool:
+        """Whether there are pairs that are proposed more often than others."""
+        return len(self.layout.candidates) > 0
+
+    @property
+    def uniform_share(self) -> int:
+        """Of COIN_SIDES, how often a pair is uniform."""
+        return self.layout.uniform_share
+
+    def start(self, state: ChainState, seed: int, chain: int) -> None:
+        """Link records for the first time."""
+        state.entity = start_linkage(self._model, self.layout, chain, seed, self.before)
+        state.entities = int((state.entity == np.arange(len(state.entity))).sum())
+
+    def sizes(self, state: ChainState) -> Int64s:
+        """Clusters of each size, from 0 on."""
+        found = np.bincount(np.bincount(state.entity))
+        found[0] = 0  # records that name no cluster
+        return found
 
     def sweep(
         self, state: ChainState, parameters: Parameters, prior: BlockPrior, seed: int, chain: int
@@ -152,6 +183,13 @@ class Serial:
         self._over_blocks(work)
         return true
 
+    def grade(
+        self, state: ChainState, parameters: Parameters, prior: BlockPrior, before: int
+    ) -> None:
+        """Grade candidates by the state as it is, and by so many states before it."""
+        evenness = self.evenness(state, parameters, prior)
+        state.grade = grade_candidates(evenness, state.grade, before)
+
     def evenness(
         self, state: ChainState, parameters: Parameters, prior: BlockPrior
     ) -> NDArray[np.float32]:
@@ -169,59 +207,94 @@ class Serial:
         self._over_blocks(work)
         return found
 
-    def toggles(
+    def tune(self, state: ChainState, informed: float, uniform: float) -> None:
+        """Go on with so many proposals by the grades of candidates, and so many uniform ones."""
+        self.finish_tuning(self.begin_tuning(state), informed, uniform)
+
+    def begin_tuning(self, state: ChainState) -> Totals:
+        """Leave idle candidates out, and count what shares of proposals depend on."""
+        if len(state.grade) != len(self.layout.candidates):
+            raise RunError("the checkpoint is damaged: it grades other candidates than there are")
+        layout, grade = without_idle(self.layout, state.grade)
+        self.layout = layout._replace(grade=grade)
+        return count_totals(self.layout, grade)
+
+    def finish_tuning(self, totals: Totals, informed: float, uniform: float) -> None:
+        """Share proposals out, given the counts of all records."""
+        self.use(with_grades(self.layout, self.layout.grade, informed, uniform, totals))
+
+    def find_doubtful(self, fields: Sequence[int]) -> dict[int, int]:
+        """Find what may be toggles of each field; return how doubtful they are."""
+        found = find_doubtful(self.layout, fields)
+        self._doubtful = {field: pairs for field, (pairs, _) in found.items()}
+        return {field: doubt for field, (_, doubt) in found.items()}
+
+    def find_toggles(
         self,
         state: ChainState,
         parameters: Parameters,
         log_size: Floats,
-        pairs: Toggles,
         field: int,
         rates: Floats,
         seed: int,
         chain: int,
-    ) -> tuple[Int64s, Floats]:
-        """Find which pairs are toggles now, and weigh all other clusters in the field.
-
-        Returns how many of them agree, by number of values and level, and the log weights of the
-        rest at each of the rates, summed.
-        """
+    ) -> FoundToggles:
+        """Find which doubtful pairs are toggles now, and weigh all other clusters in the field."""
         from smered.kernels.toggles import find_toggles
 
+        pairs = self._toggles(field)
         clusters = Clusters(state.entity, *self._rings)
         others = np.zeros((len(self.layout.proposals), len(rates)))
+        levels = int(np.diff(self.layout.field_start)[field])
+        hosts = {id(desk): np.zeros((MOST_AGREED + 1, levels), np.int64) for desk in self._desks}
 
         def work(desk: Desk, first: int, last: int) -> None:
             find_toggles(
                 first, last, seed, chain, state.sweep, field, rates, self.layout, parameters,
-                log_size, clusters, self._touched, *desk, pairs, others,
+                log_size, clusters, self._touched, *desk, pairs, hosts[id(desk)], others,
             )  # fmt: skip
 
-        return self._run(work).agreed, others.sum(axis=0)
+        agreed = self._run(work).agreed
+        together = int(pairs.together[pairs.shown > 0].sum())
+        return FoundToggles(agreed, np.sum(list(hosts.values()), axis=0), together, add_up(others))
 
-    def set_toggles(self, state: ChainState, pairs: Toggles, wanted: Bools) -> None:
-        """Set toggles that were just found."""
+    def weigh_toggles(self, field: int, kinds: Int32s, log_odds: Floats) -> Int64s:
+        """Sum log(1 + odds) of the toggles just found, at each rate (2, rates)."""
+        from smered.kernels.toggles import weigh_toggles
+
+        pairs = self._toggles(field)
+        sums = np.zeros((len(self.layout.proposals), len(log_odds)))
+
+        # so short that sharing it out over threads takes longer; so are the next two
+        weigh_toggles(0, len(sums), field, self.layout, kinds, log_odds, pairs, sums)
+        return add_up(sums)
+
+    def draw_toggles(
+        self, state: ChainState, field: int, kinds: Int32s, log_odds: Floats, seed: int, chain: int
+    ) -> int:
+        """Draw how the toggles just found shall stand; return how many shall be together."""
+        from smered.kernels.toggles import draw_toggles
+
+        pairs, blocks = self._toggles(field), len(self.layout.proposals)
+        draw_toggles(
+            0, blocks, seed, chain, state.sweep, field, self.layout, kinds, log_odds, pairs
+        )
+        return int(pairs.wanted[pairs.shown > 0].sum())
+
+    def set_toggles(self, state: ChainState, field: int) -> None:
+        """Set the toggles as they were just drawn."""
         from smered.kernels.toggles import set_toggles
 
+        pairs, blocks = self._toggles(field), len(self.layout.proposals)
         clusters = Clusters(state.entity, *self._rings)
+        set_toggles(0, blocks, self.layout, clusters, self._desks[0].scratch, pairs)
 
-        def work(desk: Desk, first: int, last: int) -> None:
-            set_toggles(first, last, self.layout, clusters, desk.scratch, pairs, wanted)
-
-        self._over_blocks(work)
+    def _toggles(self, field: int) -> Toggles:
+        """The doubtful pairs of a field; none where all records agree."""
+        return self._doubtful.get(field) or no_toggles(len(self.layout.proposals))
 
     def use(self, layout: Layout) -> None:
         """Go on with another layout of the same records."""
-        blocks = len(layout.proposals)
-        if blocks != len(self.layout.proposals):
-            entities, log_weight = np.zeros(blocks, np.int64), np.zeros(blocks)
-            self._desks = [
-                desk._replace(
-                    statistics=desk.statistics._replace(
-                        block_entities=entities, block_log_weight=log_weight
-                    )
-                )
-                for desk in self._desks
-            ]
         self.layout = layout
 
     def close(self) -> None:
@@ -237,12 +310,11 @@ class Serial:
 
     def _run(self, work: Callable[[Desk, int, int], None]) -> Statistics:
         for desk in self._desks:
-            for counts in desk.statistics[:SUMMED]:
+            for counts in desk.statistics:
                 counts.fill(0)
         self._over_blocks(work)
-        each = [desk.statistics for desk in self._desks]
-        parts = zip(*(counts[:SUMMED] for counts in each), strict=True)
-        return Statistics(*(np.sum(part, axis=0) for part in parts), *each[0][SUMMED:])
+        parts = zip(*(desk.statistics for desk in self._desks), strict=True)
+        return Statistics(*(np.sum(part, axis=0) for part in parts))
 
     def _over_blocks(self, work: Callable[[Desk, int, int], None]) -> None:
         work(self._desks[0], 0, len(self.layout.proposals))

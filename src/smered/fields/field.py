@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from smered.errors import ConfigError
 from smered.fields.keys import hub_key
-from smered.layout import Floats, Int32s
+from smered.layout import Floats, Int32s, Int64s
 from smered.near import NearTables, near_tables
 from smered.records import Records
 from smered.similar import Neighbours
@@ -66,18 +67,26 @@ class CodedField:
         return self.similar.find()
 
     @cached_property
+    def shown(self) -> Int64s:
+        """Records that show each level (levels,)."""
+        return np.bincount(self.codes[self.codes >= 0], minlength=len(self.mu)).astype(np.int64)
+
+    @cached_property
     def share(self) -> Floats:
         """The share of records that show each value, of those that show any (values,)."""
-        shown = np.bincount(self.codes[self.codes >= 0], minlength=self.values)
-        return shown / max(shown.sum(), 1)
+        return self.shown[: self.values] / max(self.shown.sum(), 1)
 
     @property
     def base_shares(self) -> Floats:
         """Level probabilities before they are learned: shares, smoothed by mu (levels,)."""
-        weights: Floats = self.mu + np.bincount(
-            self.codes[self.codes >= 0], minlength=len(self.mu)
-        ).astype(np.float64)
+        weights: Floats = self.mu + self.shown
         return weights / weights.sum()
+
+    def over(self, codes: Int32s) -> "CodedField":
+        """The field over other records, with what was counted over all of them."""
+        other = copy(self)
+        object.__setattr__(other, "codes", codes)
+        return other
 
     @cached_property
     def near(self) -> NearTables:

@@ -54,7 +54,7 @@ def add_candidates(order, keys, block, cell, cell_single, lists, counts):
 
     order (n,) int64 sorts keys (n,) uint64; block (n,) int64; lists (n, cap) int32, counts (n,)
     int32. A group too large to be listed whole is sampled by hashing, so that lists depend on the
-    data alone.
+    group alone.
     """
     records, cap = lists.shape
     begin = 0
@@ -72,7 +72,7 @@ def add_candidates(order, keys, block, cell, cell_single, lists, counts):
                 if whole:
                     other = begin + (at - begin + step) % group
                 else:
-                    word = mix(keys[record] + STEP * np.uint64(record * 64 + step))
+                    word = mix(keys[record] + STEP * np.uint64((at - begin) * 64 + step))
                     other = begin + np.int64(word % np.uint64(group))
                 partner = order[other]
                 if block[partner] != block[record]:

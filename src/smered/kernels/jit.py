@@ -8,6 +8,8 @@ from typing import TypeVar
 
 import numba
 from numba import njit
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 
 __all__ = ["entry", "is_compiled", "jit", "jit_inline"]
 
@@ -63,9 +65,37 @@ def entry(function: Function) -> Function:
     return compiled
 
 
-# Python never calls these, so they need no wrappers. A wrapper takes every array of every named
-# tuple apart: making none halves the time that compiling takes.
-UNWRAPPED = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+class LinkedCode(JITCodeLibrary):  # type: ignore[misc]  # numba is not typed
+    """Code that is only ever linked into an entry, where all of it is optimised together."""
+
+    def _optimize_final_module(self) -> None:
+        """Leave it to the entry."""
+
+    def _finalize_final_module(self) -> None:
+        """Make no machine code."""
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+class PartCompiler(Compiler):  # type: ignore[misc]
+    """Compiles what entries call, up to where it is linked into them."""
+
+    def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
+        flags.no_compile = True
+        code = LinkedCode(targetctx.codegen(), "part")
+        super().__init__(typingctx, targetctx, code, args, return_type, flags, locals)
+
+    def compile_extra(self, func):
+        """Compile a function, and make it known under something Python cannot call by mistake."""
+        result = super().compile_extra(func)
+        name = {}.popitem  # each is another one; called with arguments it raises TypeError
+        self.state.targetctx.insert_user_function(name, result.fndesc, [result.library])
+        return result._replace(entry_point=name)
+
+
+# Python never calls these, so they need neither wrappers nor machine code of their own. A wrapper
+# takes every array of every named tuple apart. Without them compiling takes a third of the time.
+UNWRAPPED = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": PartCompiler}
 
 
 def jit(function: Function) -> Function:

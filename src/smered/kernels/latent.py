@@ -22,6 +22,7 @@ from smered.kernels.rng import (
     ROTATE,
     ROTATE_EXTRA,
     TRUE,
+    another,
     stream,
     uniform,
     words,
@@ -37,17 +38,19 @@ ROUNDING = 1e-12  # what may be left of 1 after taking all levels of a field awa
 
 
 @jit_inline
-def draw_unseen(field, distinct, extra, used, layout, parameters, scratch):
+def draw_unseen(field, distinct, extra, index, layout, parameters, scratch):
     """Draw a level from theta among those the cluster does not show, by rejection."""
+    tries = 0
     while True:
-        level = level_at(uniform(words(extra, used)[0]), field, layout, parameters)
-        used += 1
+        number = uniform(words(another(extra, tries), index)[0])
+        level = level_at(number, field, layout, parameters)
+        tries += 1
         fresh = True
         for i in range(distinct):
             if scratch.seen[i] == level:
                 fresh = False
         if fresh:
-            return level, used
+            return level
 
 
 @jit_inline
@@ -57,10 +60,11 @@ def prior_of(level, c, parameters):
 
 
 @jit
-def draw_true(size, field, c, u, extra, used, layout, parameters, scratch):
+def draw_true(size, field, c, u, extra, index, layout, parameters, scratch):
     """Draw the true value of the cluster in scratch.members[:size], of class c (equation 9).
 
-    A seen level v weighs theta_v times its tally of rho, every unseen one its theta.
+    A seen level v weighs theta_v times its tally of rho, every unseen one its theta. `u` and more
+    numbers, at an index of the stream `extra`, decide.
     """
     distinct = tally_levels(ZERO, size, field, layout, parameters, scratch)
     top = 0.0
@@ -94,21 +98,20 @@ def draw_true(size, field, c, u, extra, used, layout, parameters, scratch):
     if chosen == MISSING and unseen <= 0.0:
         chosen = np.int64(scratch.seen[distinct - 1])  # rounding alone leads here
     if chosen == MISSING and c >= 0:
-        again = uniform(words(extra, used)[0])
-        used += 1
+        again = uniform(words(extra, index)[0])
         chosen = draw_from_class(again, field, distinct, c, layout, parameters, scratch)
     elif chosen == MISSING:
-        chosen, used = draw_unseen(field, distinct, extra, used, layout, parameters, scratch)
-    return chosen, used
+        chosen = draw_unseen(field, distinct, extra, index, layout, parameters, scratch)
+    return chosen
 
 
 @jit_inline
-def class_of(name, size, start, classes, layout, parameters, scratch):
+def class_of(name, size, classes, layout, parameters, scratch):
     """Draw the class of the cluster in scratch.members[:size], or NO_CLASS."""
     if not is_mixture(parameters):
         return NO_CLASS
     log_class_weights(ZERO, size, layout, parameters, scratch)
-    return draw_class(uniform(words(classes, name - start)[0]), scratch)
+    return draw_class(uniform(words(classes, layout.place[name])[0]), scratch)
 
 
 @jit_inline
@@ -156,17 +159,16 @@ def count_latent(block, seed, chain, sweep, layout, parameters, clusters, scratc
     """
     start, end = layout.block_start[block], layout.block_start[block + 1]
     fields = layout.exact.shape[0]
-    true_stream = stream(seed, chain, sweep, block, TRUE)
-    distort = stream(seed, chain, sweep, block, DISTORT)
-    extra = stream(seed, chain, sweep, block, EXTRA)
-    classes = stream(seed, chain, sweep, block, CLASS)
-    used = ZERO
+    true_stream = stream(seed, chain, sweep, layout.block_name[block], TRUE)
+    distort = stream(seed, chain, sweep, layout.block_name[block], DISTORT)
+    extra = stream(seed, chain, sweep, layout.block_name[block], EXTRA)
+    classes = stream(seed, chain, sweep, layout.block_name[block], CLASS)
     by_file = parameters.odds.shape[0] > 1
     for name in range(start, end):
         if clusters.entity[name] != name:
             continue
         size = gather(name, ZERO, clusters, scratch)
-        c = class_of(name, size, start, classes, layout, parameters, scratch)
+        c = class_of(name, size, classes, layout, parameters, scratch)
         if c >= 0:
             statistics.class_counts[c] += 1
         for field in range(fields):
@@ -184,9 +186,10 @@ def count_latent(block, seed, chain, sweep, layout, parameters, clusters, scratc
             if simple and not mixed and not layout.near[field]:
                 statistics.agreed[present, level] += 1
                 continue
-            u = uniform(words(true_stream, (name - start) * fields + field)[0])
+            index = np.int64(layout.place[name]) * fields + field
+            u = uniform(words(true_stream, index)[0])
             own = c if mixed else NO_CLASS
-            true, used = draw_true(size, field, own, u, extra, used, layout, parameters, scratch)
+            true = draw_true(size, field, own, u, extra, index, layout, parameters, scratch)
             statistics.level_counts[true] += 1
             if mixed:
                 statistics.class_levels[true, c] += 1
@@ -194,7 +197,7 @@ def count_latent(block, seed, chain, sweep, layout, parameters, clusters, scratc
                 record = scratch.members[i]
                 if layout.values[record, field] >= 0:
                     row = layout.rate_row[layout.cell_file[layout.cell[record]]]
-                    word, slip = words(distort, (record - start) * fields + field)
+                    word, slip = words(distort, np.int64(layout.place[record]) * fields + field)
                     statistics.telling[row, field] += 1
                     if is_distorted(record, field, true, word, layout, parameters):
                         shown = layout.values[record, field]
@@ -207,7 +210,7 @@ def count_latent(block, seed, chain, sweep, layout, parameters, clusters, scratc
 
 
 @jit_inline
-def draw_any(size, field, u, extra, used, layout, parameters, scratch):
+def draw_any(size, field, u, extra, index, layout, parameters, scratch):
     """Draw the true value of a cluster, which may show no value at all (equation 9).
 
     Members that agree, by far the commonest case, need no tally: their level weighs
@@ -215,9 +218,9 @@ def draw_any(size, field, u, extra, used, layout, parameters, scratch):
     """
     level, present = agreed_in(size, field, layout, scratch)
     if present == 0:
-        return level_at(u, field, layout, parameters), used
+        return level_at(u, field, layout, parameters)
     if layout.exact[field]:
-        return level, used
+        return level
     if level >= 0 and size <= parameters.small and not layout.near[field]:
         weight = parameters.theta[level]
         others = 1.0 - weight
@@ -227,8 +230,8 @@ def draw_any(size, field, u, extra, used, layout, parameters, scratch):
                 odds = record_odds(record, field, layout, parameters)
                 weight *= 1.0 + odds * parameters.inverse_theta[level]
         if u * (weight + others) < weight:
-            return level, used
-    return draw_true(size, field, NO_CLASS, u, extra, used, layout, parameters, scratch)
+            return level
+    return draw_true(size, field, NO_CLASS, u, extra, index, layout, parameters, scratch)
 
 
 @jit
@@ -236,17 +239,17 @@ def draw_chosen(block, seed, chain, sweep, chosen, layout, parameters, clusters,
     """Write the true values of a block in some fields, chosen (c,), to true (n, c) int32."""
     start, end = layout.block_start[block], layout.block_start[block + 1]
     fields = layout.exact.shape[0]
-    numbers = stream(seed, chain, sweep, block, ROTATE)
-    extra = stream(seed, chain, sweep, block, ROTATE_EXTRA)
-    used = ZERO
+    numbers = stream(seed, chain, sweep, layout.block_name[block], ROTATE)
+    extra = stream(seed, chain, sweep, layout.block_name[block], ROTATE_EXTRA)
     for name in range(start, end):
         if clusters.entity[name] != name:
             continue
         size = gather(name, ZERO, clusters, scratch)
         for column in range(chosen.shape[0]):
             field = chosen[column]
-            u = uniform(words(numbers, (name - start) * fields + column)[0])
-            value, used = draw_any(size, field, u, extra, used, layout, parameters, scratch)
+            index = np.int64(layout.place[name]) * fields + column
+            u = uniform(words(numbers, index)[0])
+            value = draw_any(size, field, u, extra, index, layout, parameters, scratch)
             for i in range(size):
                 true[scratch.members[i], column] = value
 
@@ -260,24 +263,22 @@ def draw_latent(block, seed, chain, sweep, layout, parameters, clusters, scratch
     """
     start, end = layout.block_start[block], layout.block_start[block + 1]
     fields = layout.exact.shape[0]
-    true_stream = stream(seed, chain, sweep, block, TRUE)
-    distort = stream(seed, chain, sweep, block, DISTORT)
-    extra = stream(seed, chain, sweep, block, EXTRA)
-    classes = stream(seed, chain, sweep, block, CLASS)
-    used = ZERO
+    true_stream = stream(seed, chain, sweep, layout.block_name[block], TRUE)
+    distort = stream(seed, chain, sweep, layout.block_name[block], DISTORT)
+    extra = stream(seed, chain, sweep, layout.block_name[block], EXTRA)
+    classes = stream(seed, chain, sweep, layout.block_name[block], CLASS)
     for name in range(start, end):
         if clusters.entity[name] != name:
             continue
         size = gather(name, ZERO, clusters, scratch)
-        c = class_of(name, size, start, classes, layout, parameters, scratch)
+        c = class_of(name, size, classes, layout, parameters, scratch)
         for field in range(fields):
             value, _ = agreed_level(size, field, layout, scratch)
             if value != MISSING and not layout.exact[field]:
-                u = uniform(words(true_stream, (name - start) * fields + field)[0])
+                index = np.int64(layout.place[name]) * fields + field
+                u = uniform(words(true_stream, index)[0])
                 own = NO_CLASS if layout.near[field] else c
-                value, used = draw_true(
-                    size, field, own, u, extra, used, layout, parameters, scratch
-                )
+                value = draw_true(size, field, own, u, extra, index, layout, parameters, scratch)
             for i in range(size):
                 record = scratch.members[i]
                 true[record, field] = value
@@ -286,7 +287,7 @@ def draw_latent(block, seed, chain, sweep, layout, parameters, clusters, scratch
                 elif layout.exact[field]:
                     distorted[record, field] = 0
                 else:
-                    word = words(distort, (record - start) * fields + field)[0]
+                    word = words(distort, np.int64(layout.place[record]) * fields + field)[0]
                     distorted[record, field] = is_distorted(
                         record, field, value, word, layout, parameters
                     )

@@ -140,9 +140,9 @@ def propose_blocks(
     for block in range(first, last):
         start, end = layout.block_start[block], layout.block_start[block + 1]
         records = end - start
-        choices = stream(seed, chain, sweep, block, PROPOSE)
-        finer = stream(seed, chain, sweep, block, CHOOSE)
-        spare = stream(seed, chain, sweep, block, SPLIT)
+        choices = stream(seed, chain, sweep, layout.block_name[block], PROPOSE)
+        finer = stream(seed, chain, sweep, layout.block_name[block], CHOOSE)
+        spare = stream(seed, chain, sweep, layout.block_name[block], SPLIT)
         used = ZERO
         log_unit, free = prior.log_unit[block], prior.free[block]
         expected = layout.proposals[block]

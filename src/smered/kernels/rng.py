@@ -18,15 +18,16 @@ __all__ = [
     "PROPOSE",
     "ROTATE",
     "ROTATE_EXTRA",
+    "SETTLE",
     "SPLIT",
     "TOGGLE",
 ]
-__all__ += ["LEAST_LOG_UNIFORM", "TRUE", "accepted", "below", "high", "low", "stream", "uniform"]
-__all__ += ["words"]
+__all__ += ["LEAST_LOG_UNIFORM", "TRUE", "accepted", "another", "below", "high", "low"]
+__all__ += ["stream", "uniform", "words"]
 
 # What a stream is for. Streams of different purpose never share a number.
 PROPOSE, SPLIT, TRUE, EXTRA, DISTORT, CHOOSE, TOGGLE = map(np.int64, range(7))
-ROTATE, ROTATE_EXTRA, CLASS = np.int64(7), np.int64(8), np.int64(9)
+ROTATE, ROTATE_EXTRA, CLASS, SETTLE = map(np.int64, range(7, 11))
 PURPOSES = 16
 
 MASK = np.uint64(0xFFFFFFFF)
@@ -50,6 +51,13 @@ def stream(seed, chain, sweep, block, purpose):
         np.uint64(sweep) & MASK,
         np.uint64(chain * PURPOSES + purpose) & MASK,
     )
+
+
+@jit_inline
+def another(stream, number):
+    """The stream of the same name with a number (below 2**16), for chains below 2**12."""
+    k0, k1, c1, c2, c3 = stream
+    return k0, k1, c1, c2, c3 ^ (np.uint64(number) << np.uint64(16))
 
 
 @jit_inline

@@ -1,8 +1,13 @@
 """What an executor hands to a thread besides proposals: one part of a sweep over some blocks."""
 
+import math
+
+import numpy as np
+
 from smered.kernels.clusters import build_rings, weigh_clusters
 from smered.kernels.jit import entry
 from smered.kernels.latent import count_latent, draw_chosen, draw_latent
+from smered.layout import LOW_UNITS, UNITS
 
 __all__ = ["chosen_blocks", "count_blocks", "latent_blocks", "weigh_blocks"]
 
@@ -26,12 +31,13 @@ def count_blocks(
     """
     for block in range(first, last):
         start, end = layout.block_start[block], layout.block_start[block + 1]
-        statistics.block_entities[block] = build_rings(start, end, clusters)
-        total = 0.0
+        statistics.entities[0] += build_rings(start, end, clusters)
         for record in range(start, end):
             if clusters.entity[record] == record:
-                total += clusters.log_weight[record]
-        statistics.block_log_weight[block] = total
+                scaled = clusters.log_weight[record] * UNITS
+                whole = math.floor(scaled)
+                statistics.log_weight[0] += np.int64(whole)
+                statistics.log_weight[1] += np.int64((scaled - whole) * LOW_UNITS)
         count_latent(block, seed, chain, sweep, layout, parameters, clusters, scratch, statistics)
 
 

@@ -13,11 +13,13 @@ from smered.kernels.clusters import build_rings, gather, gather_without, link_ri
 from smered.kernels.jit import entry, jit_inline
 from smered.kernels.latent import agreed_level
 from smered.kernels.likelihood import log_weight
-from smered.kernels.rng import TOGGLE, below, low, stream, words
+from smered.kernels.rng import SETTLE, TOGGLE, another, below, low, stream, uniform, words
 from smered.layout import MOST_AGREED, UNIT, ZERO
 
-__all__ = ["find_toggles", "set_toggles"]
+__all__ = ["draw_toggles", "find_toggles", "set_toggles", "weigh_toggles"]
 
+HUGE = 1e150  # a product is taken out in logs before it grows beyond this
+CERTAIN = 37.0  # log odds above which 1 + odds is odds, and below whose negative it is 1
 FREE, FROZEN, TAKEN = np.uint8(0), np.uint8(1), np.uint8(2)  # what became of a record
 
 
@@ -67,14 +69,16 @@ def examine(at, field, touched, layout, parameters, log_size, clusters, scratch,
     level, shown = host_level(mover, size, field, layout, scratch)
     if level < 0:
         return
-    gain = log_weight(ZERO, size + 1, layout, parameters, scratch)
+    gain, apart = 0.0, 0.0
+    for members in range(size, size + 2):  # without the mover, then with it
+        apart, gain = gain, log_weight(ZERO, members, layout, parameters, scratch)
     if gain == -math.inf:
         return  # they differ in a field that is never distorted
     mark(size + 1, TAKEN, touched, scratch)
     toggles.shown[at] = shown
     toggles.together[at] = together
     toggles.level[at] = level
-    gain -= log_weight(ZERO, size, layout, parameters, scratch)
+    gain -= apart
     toggles.log_gain[at] = gain + log_size[size + 1] - log_size[size] - log_size[1]
 
 
@@ -110,13 +114,15 @@ def log_cluster(size, field, rate, layout, parameters, scratch):
 @entry
 def find_toggles(
     first, last, seed, chain, sweep, field, rates, layout, parameters, log_size, clusters, touched,
-    scratch, statistics, toggles, others,
+    scratch, statistics, toggles, hosts, others,
 ):  # fmt: skip
     """Find the toggles of blocks first..last-1 and weigh all other clusters in the field.
 
-    Of those, clusters that agree are counted in statistics.agreed; the log weights of the rest at
-    each of the rates are summed in others (B, rates).
+    Hosts are counted by how often they show which level of the field (MOST_AGREED + 1, levels). Of
+    the other clusters, those that agree are counted in statistics.agreed; the log weights of the
+    rest at each of the rates are summed in others (B, rates).
     """
+    least = layout.field_start[field]
     for block in range(first, last):
         start, end = layout.block_start[block], layout.block_start[block + 1]
         build_rings(start, end, clusters)
@@ -124,12 +130,15 @@ def find_toggles(
         begin = toggles.block_start[block]
         pairs = toggles.block_start[block + 1] - begin
         if pairs > 0:
-            turn = below(low(words(stream(seed, chain, sweep, block, TOGGLE), field)[0]), pairs)
+            numbers = stream(seed, chain, sweep, layout.block_name[block], TOGGLE)
+            turn = below(low(words(numbers, field)[0]), pairs)
             for i in range(pairs):
+                at = begin + (i + turn) % pairs
                 examine(
-                    begin + (i + turn) % pairs, field, touched, layout, parameters, log_size,
-                    clusters, scratch, toggles,
-                )  # fmt: skip
+                    at, field, touched, layout, parameters, log_size, clusters, scratch, toggles
+                )
+                if toggles.shown[at] > 0:
+                    hosts[toggles.shown[at], toggles.level[at] - least] += 1
         others[block, :] = 0.0
         for name in range(start, end):
             if clusters.entity[name] != name or clusters.size[name] == 1 or touched[name] == TAKEN:
@@ -155,14 +164,55 @@ def find_toggles(
 
 
 @entry
-def set_toggles(first, last, layout, clusters, scratch, toggles, wanted):
+def weigh_toggles(first, last, field, layout, kinds, log_odds, toggles, sums):
+    """Sum log(1 + odds) of the toggles of blocks first..last-1 at each rate, in sums (B, rates).
+
+    kinds (MOST_AGREED + 1, levels) numbers hosts that are alike; log_odds (rates, kinds) is what
+    they add to the log gain of a toggle.
+    """
+    least = layout.field_start[field]
+    for block in range(first, last):
+        for rate in range(log_odds.shape[0]):
+            total, product = 0.0, 1.0
+            for at in range(toggles.block_start[block], toggles.block_start[block + 1]):
+                if toggles.shown[at] == 0:
+                    continue
+                kind = kinds[toggles.shown[at], toggles.level[at] - least]
+                odds = log_odds[rate, kind] + toggles.log_gain[at]
+                if odds > CERTAIN:
+                    total += odds
+                elif odds > -CERTAIN:
+                    product *= 1.0 + math.exp(odds)
+                    if product > HUGE:
+                        total += math.log(product)
+                        product = 1.0
+            sums[block, rate] = total + math.log(product)
+
+
+@entry
+def draw_toggles(first, last, seed, chain, sweep, field, layout, kinds, log_odds, toggles):
+    """Draw which toggles of blocks first..last-1 shall be together, log_odds (kinds,)."""
+    least = layout.field_start[field]
+    for block in range(first, last):
+        numbers = another(stream(seed, chain, sweep, layout.block_name[block], SETTLE), field)
+        begin = toggles.block_start[block]
+        for at in range(begin, toggles.block_start[block + 1]):
+            if toggles.shown[at] > 0:
+                kind = kinds[toggles.shown[at], toggles.level[at] - least]
+                odds = log_odds[kind] + toggles.log_gain[at]
+                chance = uniform(words(numbers, at - begin)[0])
+                toggles.wanted[at] = chance * (1.0 + math.exp(-odds)) < 1.0
+
+
+@entry
+def set_toggles(first, last, layout, clusters, scratch, toggles):
     """Set the toggles of blocks first..last-1 as wanted, right after they were found."""
     for block in range(first, last):
         for at in range(toggles.block_start[block], toggles.block_start[block + 1]):
-            if toggles.shown[at] == 0 or toggles.together[at] == wanted[at]:
+            if toggles.shown[at] == 0 or toggles.together[at] == toggles.wanted[at]:
                 continue
             mover = np.int64(toggles.mover[at])
-            if wanted[at]:
+            if toggles.wanted[at]:
                 scratch.members[0] = mover
                 size = gather(np.int64(toggles.anchor[at]), UNIT, clusters, scratch)
                 link_ring(ZERO, size, clusters, scratch)

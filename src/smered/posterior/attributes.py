@@ -20,9 +20,12 @@ OVERLAP = "overlap"
 
 
 def count_attributes(
-    posterior: "Posterior", field: str, by: str | None, draws: int | None
+    posterior: "Posterior", field: str, by: str | None, draws: int | None, *, fill: bool = False
 ) -> Counts:
-    """Count entities by level of `field`, or by (group, level); see `Posterior.attributes`."""
+    """Count entities by level of `field`, or by (group, level); see `Posterior.attributes`.
+
+    `fill` draws a level from theta where no record shows one, instead of counting it as None.
+    """
     coded = posterior.model.coded
     names = [part.name for part in coded]
     for name, others in ((field, ()), (by, (None, OVERLAP))):
@@ -39,6 +42,14 @@ def count_attributes(
     def count(view: DrawView) -> Int64s:
         entities = view.entities
         level = view.true_values[entities, column] % len(levels)  # -1 becomes the last
+        if fill:
+            hidden = np.flatnonzero(level == len(levels) - 1)
+            seed = posterior.run.settings.seed, view.chain, view.draw
+            theta = view.theta[field]
+            drawn = np.random.default_rng(seed).choice(
+                len(theta), len(hidden), p=theta / theta.sum()
+            )
+            level[hidden] = drawn
         group: Int64s = np.zeros(len(entities), np.int64)
         if by == OVERLAP:
             group = pattern_numbers(view.linkage, entities, groups, posterior.records)

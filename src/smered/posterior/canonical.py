@@ -10,7 +10,7 @@ from smered.model import Model
 from smered.posterior.estimate import Estimate
 from smered.posterior.evidence import FieldDraw, Shown
 
-__all__ = ["canonical_table", "free_name", "true_value_probabilities"]
+__all__ = ["best_levels", "canonical_table", "free_name", "true_value_probabilities"]
 
 OWN = {"entity_id", "probability", "records", "files", "members"}  # columns of tables of entities
 
@@ -36,6 +36,21 @@ def true_value_probabilities(
     return shown.owner[kept], shown.level[kept], total[kept] / len(draws)
 
 
+def best_levels(
+    estimate: Estimate, column: int, model: Model, draws: Sequence[FieldDraw]
+) -> tuple[Int64s, Floats]:
+    """Each entity's most probable level, -1 where no record shows one, and its probability."""
+    owner, level, probability = true_value_probabilities(estimate.entity, column, model, draws)
+    best = np.lexsort((-level, probability, owner))  # the last of an owner is its best
+    last = np.append(owner[best][1:] != owner[best][:-1], True) if len(best) else best
+    chosen = best[last.astype(bool)]
+    value = np.full(len(estimate), -1, np.int64)
+    certainty = np.zeros(len(estimate))
+    value[owner[chosen]] = level[chosen]
+    certainty[owner[chosen]] = probability[chosen]
+    return value, certainty
+
+
 def canonical_table(
     estimate: Estimate, model: Model, draws: Sequence[Sequence[FieldDraw]]
 ) -> pa.Table:
@@ -43,23 +58,13 @@ def canonical_table(
 
     `draws` holds each field's parameters. A value is null where no record shows one.
     """
-    entities = len(estimate)
     table: dict[str, object] = {
         "entity_id": pa.array(estimate.entity_id),
         "probability": estimate.probability,
         "records": np.bincount(estimate.entity),
     }
     for column, part in enumerate(model.coded):
-        owner, level, probability = true_value_probabilities(
-            estimate.entity, column, model, draws[column]
-        )
-        best = np.lexsort((-level, probability, owner))  # the last of an owner is its best
-        last = np.append(owner[best][1:] != owner[best][:-1], True) if len(best) else best
-        chosen = best[last.astype(bool)]
-        value = np.full(entities, -1, np.int64)
-        certainty = np.zeros(entities)
-        value[owner[chosen]] = level[chosen]
-        certainty[owner[chosen]] = probability[chosen]
+        value, certainty = best_levels(estimate, column, model, draws[column])
         missing = value < 0
         name = free_name(part.name, {*table, *OWN})
         table[name] = part.levels.take(pa.array(value, mask=missing))

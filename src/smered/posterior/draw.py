@@ -1,5 +1,6 @@
 """One draw made whole: its linkage, parameters, and true values and distortions drawn again."""
 
+import threading
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from smered.pairs import UniformPairs
 from smered.state import ChainState, Classes, tabulate_state
 
 if TYPE_CHECKING:
-    from smered.posterior.posterior import Posterior
+    from smered.posterior.draws import StoredDraws
 
 __all__ = ["DrawView", "Redrawer", "walk_draws"]
 
@@ -19,13 +20,14 @@ __all__ = ["DrawView", "Redrawer", "walk_draws"]
 class Redrawer:
     """Draws y and z of stored draws; the same numbers whenever it is asked."""
 
-    def __init__(self, posterior: "Posterior") -> None:
+    def __init__(self, posterior: "StoredDraws") -> None:
         from smered.execute.serial import Serial
 
         self._model = posterior.model
         self._settings = posterior.run.settings
         layout = self._model.with_pairs(UniformPairs()).layout()
         self._execute = Serial(self._model, layout)
+        self._guard = threading.Lock()  # it has one desk to work at
 
     def __call__(
         self,
@@ -60,7 +62,8 @@ class Redrawer:
             grade=np.empty(0, np.uint8),
         )
         tables = tabulate_state(state, model)
-        drawn = self._execute.latent(state, tables, self._settings.seed, chain)
+        with self._guard:
+            drawn = self._execute.latent(state, tables, self._settings.seed, chain)
         true, distorted = np.empty_like(drawn[0]), np.empty_like(drawn[1])
         true[order], distorted[order] = drawn
         # from positions in the flat level tables to levels of each field
@@ -71,7 +74,7 @@ class DrawView:
     """What a function of a draw may look at. Everything is computed when first asked for."""
 
     def __init__(
-        self, posterior: "Posterior", redraw: Redrawer, chain: int, draw: int, linkage: Int64s
+        self, posterior: "StoredDraws", redraw: Redrawer, chain: int, draw: int, linkage: Int64s
     ) -> None:
         self._posterior = posterior
         self._redraw = redraw
@@ -118,7 +121,7 @@ class DrawView:
         return self._latent[1]
 
 
-def walk_draws(posterior: "Posterior", chain: int, draws: Int64s) -> Iterator[DrawView]:
+def walk_draws(posterior: "StoredDraws", chain: int, draws: Int64s) -> Iterator[DrawView]:
     """Go through some draws of a chain in order, changing only the clusters that changed."""
     redraw = Redrawer(posterior)
     lifetimes = posterior.lifetimes

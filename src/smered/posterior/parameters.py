@@ -75,5 +75,7 @@ class ParameterDraws:
     @cached_property
     def hyperparameters(self) -> dict[str, Floats]:
         """Learned hyperparameters of the prior on the linkage (chains, draws)."""
-        values = self._lists("hyperparameters")
-        return {name: values[:, :, i] for i, name in enumerate(self.model.prior.hyperparameters)}
+        values, names = self._lists("hyperparameters"), self.model.partition_prior.hyperparameters
+        if values.shape[2] != len(names):
+            raise RunError("the prior of this run is that of another version; link the files again")
+        return {name: values[:, :, i] for i, name in enumerate(names)}

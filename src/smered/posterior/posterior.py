@@ -1,30 +1,23 @@
 """The posterior of a run."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import ArrayLike, NDArray
 
-from smered.diagnostics import mcse
-from smered.errors import ConfigError, DataError
-from smered.layout import Floats, Int32s, Int64s
-from smered.model import Model
+from smered.layout import Floats, Int64s
 from smered.posterior.attributes import count_attributes
 from smered.posterior.canonical import canonical_table
 from smered.posterior.convergence import Diagnostics, chain_agreement, diagnose
 from smered.posterior.datatree import make_datatree
-from smered.posterior.draw import DrawView, Redrawer, walk_draws
+from smered.posterior.draws import Record, StoredDraws
 from smered.posterior.estimate import Estimate, Loss, make_estimate
-from smered.posterior.evidence import field_draw, set_evidence
-from smered.posterior.parameters import ParameterDraws
+from smered.posterior.evidence import FieldDraw, field_draw, set_evidence
+from smered.posterior.linked import Imputations, Layout, LinkedTables, true_levels
 from smered.posterior.sets import MatchingSets, lifetimes_with
 from smered.posterior.traces import (
     Counts,
@@ -34,65 +27,26 @@ from smered.posterior.traces import (
     overlap_counts,
     summarise,
 )
-from smered.sampler import Settings
-from smered.store.lifetimes import Lifetimes
 from smered.store.rows import MOVES
 
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["Expectation", "Posterior", "Record"]
+    from smered.population import Population
+    from smered.propagate import Analysis, Propagation
+
+__all__ = ["Posterior"]
 
 MOST_PATTERNS = 64  # more overlap patterns than this are not diagnosed one by one
 
-Record = int | tuple[str, object]  # a record's number, or its file and id
 
-
-@dataclass(frozen=True)
-class Expectation:
-    """Posterior mean of a function, its Monte Carlo standard error, and its value in each draw."""
-
-    mean: Floats
-    mcse: Floats
-    draws: Floats  # (chains, draws, ...)
-
-
-class StoredRun(Protocol):
-    """What a posterior asks of the place where a run is kept."""
-
-    @property
-    def settings(self) -> Settings: ...
-
-    def draws_done(self) -> list[int]: ...
-
-    def read(self, kind: str, columns: Sequence[str] | None = None) -> pa.Table: ...
-
-    def lifetimes(self) -> Lifetimes: ...
-
-
-def common_draws(done: Sequence[int]) -> tuple[int, int]:
-    """How many of the first chains, and how many draws of each, give most draws in all."""
-    return max(
-        ((chains, min(done[:chains])) for chains in range(1, len(done) + 1)),
-        key=lambda choice: (choice[0] * choice[1], choice[0]),
-    )
-
-
-class Posterior(ParameterDraws):
+class Posterior(StoredDraws):
     """Draws of the linkage and the parameters, and what they say.
 
     Records are named by their number (in input order) or by file and id. Where chains were
     interrupted at different moments, the first draws of the first chains are used, as many as
     give most draws when each of these chains has the same number.
     """
-
-    def __init__(self, model: Model, run: StoredRun) -> None:
-        self.model = model
-        self.records = model.records
-        self.run = run
-        self.chains, self.draws = common_draws(run.draws_done())
-        if self.draws == 0:
-            raise DataError("the run has no draws yet; resume it first")
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "Posterior":
@@ -108,46 +62,22 @@ class Posterior(ParameterDraws):
             f"{self.draws} draws, entities {self.entities()}>"
         )
 
-    # -- the draws ---------------------------------------------------------------------------
-
-    @cached_property
-    def lifetimes(self) -> Lifetimes:
-        """Every cluster with the range of draws over which it lived."""
-        return self.run.lifetimes().before(self.chains, self.draws)
-
-    def _draws(self, *columns: str) -> pa.Table:
-        """Columns of the draws table, by chain and draw."""
-        table = self.run.read("draws", ["chain", "draw", *columns])
-        used = pc.and_(pc.less(table["draw"], self.draws), pc.less(table["chain"], self.chains))
-        return table.filter(used).sort_by([("chain", "ascending"), ("draw", "ascending")])
-
-    @cached_property
-    def _numbers(self) -> pa.Table:
-        return self._draws("entities", "log_posterior", *MOVES)
-
-    def trace(self, name: str) -> Floats:
-        """A number by chain and draw: `log_posterior`, `entities`, `merges_accepted`, ..."""
-        return self._numbers[name].to_numpy().reshape(self.chains, self.draws).astype(float)
-
-    def linkage(self, chain: int, draw: int) -> Int64s:
-        """The linkage of one draw: for each record the number of its entity's first record."""
-        self._check_draw(chain, draw)
-        alive = self.lifetimes
-        rows = np.flatnonzero((alive.chain == chain) & (alive.first <= draw) & (alive.last >= draw))
-        clusters = alive.select(rows)
-        entity = np.empty(len(self.records), np.int64)
-        entity[clusters.member] = np.repeat(clusters.member[clusters.start[:-1]], clusters.size)
-        return entity
-
     # -- numbers -----------------------------------------------------------------------------
 
     def entities(self) -> Summary:
         """Posterior of the number of entities, N = |#Lambda|."""
         return summarise(count_draws(self.lifetimes, self.chains, self.draws)[0])
 
-    def overlap(self) -> Counts:
-        """Entities by the exact set of files that hold them: the paper's sum over j' of I(...)."""
-        return self._overlap
+    def overlap(self, by: str | None = None, draws: int | None = 50) -> Counts:
+        """Entities by the exact set of files that hold them: the paper's sum over j' of I(...).
+
+        `by` a field, kinds are (true value, files), counted in `draws` evenly spaced draws of each
+        chain, for which true values are drawn again; from theta where no record shows one.
+        """
+        if by is None:
+            return self._overlap
+        found = count_attributes(self, by, "overlap", draws, fill=True)
+        return Counts(tuple((level, files) for files, level in found.kinds), found.draws)
 
     @cached_property
     def _overlap(self) -> Counts:
@@ -184,6 +114,21 @@ class Posterior(ParameterDraws):
             columns[f"file_{side}"] = self._files(numbers)
             columns[f"id_{side}"] = self.records.ids.take(pa.array(numbers))
         return pa.table(columns | {"probability": together[kept] / self._total})
+
+    def pair_probabilities(self, one: Int64s, two: Int64s) -> Floats:
+        """Match probabilities of many pairs of records, each the lower number first."""
+        keys, draws = self._pair_keys
+        wanted = one * len(self.records) + two
+        if not len(keys):
+            return np.zeros(len(wanted))
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where(keys[at] == wanted, draws[at] / self._total, 0.0)
+
+    @cached_property
+    def _pair_keys(self) -> tuple[Int64s, Int64s]:
+        """Every pair that is ever linked, as one number, ascending; and its draws."""
+        one, two, draws = self.sets.pairs
+        return one * len(self.records) + two, draws
 
     def matching_sets(self, record: Record) -> list[tuple[tuple[int, ...], float]]:
         """Every set that is a maximal matching set of the record in some draw, most probable first.
@@ -244,44 +189,6 @@ class Posterior(ParameterDraws):
 
     # -- true values -------------------------------------------------------------------------
 
-    def at(self, chain: int, draw: int) -> DrawView:
-        """One draw with its linkage, parameters, true values and distortions."""
-        self._check_draw(chain, draw)
-        return DrawView(self, self._redrawer, chain, draw, self.linkage(chain, draw))
-
-    def true_values(self, chain: int, draw: int) -> Int32s:
-        """Y of a draw at every record (n, p), drawn exactly as in the sweep; -1 if not shown."""
-        return self.at(chain, draw).true_values
-
-    def distorted(self, chain: int, draw: int) -> Int32s:
-        """Z of a draw at every record (n, p): 1 or 0; -1 where the record has no value."""
-        return self.at(chain, draw).distorted
-
-    def expectation(
-        self, function: Callable[[DrawView], ArrayLike], draws: int | None = None
-    ) -> Expectation:
-        """E[f(linkage, y, z, theta, beta)], the mean of f over draws, with its Monte Carlo error.
-
-        `draws` takes that many evenly spaced draws of each chain (default: all). Chains are
-        worked on in parallel.
-        """
-        found = self.evaluate(function, draws).astype(float)
-        flat = found.reshape(*found.shape[:2], -1)
-        error = np.array([mcse(flat[:, :, i]) for i in range(flat.shape[2])])
-        return Expectation(found.mean(axis=(0, 1)), error.reshape(found.shape[2:]), found)
-
-    def evaluate(
-        self, function: Callable[[DrawView], ArrayLike], draws: int | None = None
-    ) -> NDArray[Any]:
-        """The value of a function in evenly spaced draws of each chain (chains, draws, ...)."""
-        chosen = self._spaced(draws)
-
-        def values(chain: int) -> list[NDArray[Any]]:
-            return [np.asarray(function(view)) for view in walk_draws(self, chain, chosen)]
-
-        with ThreadPoolExecutor(min(self.chains, os.cpu_count() or 1)) as pool:
-            return np.array(list(pool.map(values, range(self.chains))))
-
     def attributes(self, field: str, by: str | None = None, draws: int | None = 50) -> Counts:
         """Entities by the true value of a field, in total or within groups, in every draw.
 
@@ -298,11 +205,89 @@ class Posterior(ParameterDraws):
         given the entity's records, averaged over `draws` evenly spaced draws of each chain's theta
         and beta; with latent classes, as if fields did not depend on each other.
         """
-        chosen = self._spaced(draws)
-        spots = [(chain, int(draw)) for chain in range(self.chains) for draw in chosen]
+        return canonical_table(estimate or self.estimate(), self.model, self.field_draws(draws))
+
+    def field_draws(self, draws: int) -> list[list[FieldDraw]]:
+        """The parameters of each field in evenly spaced draws of each chain."""
+        spots = self.spaced(draws)
         fields = range(len(self.model.coded))
-        drawn = [[field_draw(self, column, *spot) for spot in spots] for column in fields]
-        return canonical_table(estimate or self.estimate(), self.model, drawn)
+        return [[field_draw(self, column, *spot) for spot in spots] for column in fields]
+
+    # -- what comes after ---------------------------------------------------------------------
+
+    def linked(
+        self,
+        draw: int | tuple[int, int] | Estimate,
+        *,
+        layout: Layout = "wide",
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """The linked data set of one draw, or of an estimate.
+
+        "wide": a row for each entity, with its true values and the other columns of each file's
+        first record of it; a column that several files have is called `column_file`. The column
+        `match_probability` is the least of any two of these records. "long": a row for each record,
+        with its entity, the true values, and the other columns. `draw` counts through all chains,
+        or is a chain and a draw of it. `columns` chooses some columns, and so the files.
+        """
+        tables = LinkedTables(self, layout, columns)
+        if isinstance(draw, Estimate):
+            first = np.unique(draw.entity, return_index=True)[1]
+            levels = true_levels(self, draw) if tables.needs_true_values else None
+            return tables.make(first[draw.entity], levels)
+        spot = draw if isinstance(draw, tuple) else divmod(int(draw), self.draws)
+        return tables.of(self.at(*spot))
+
+    def imputations(
+        self, m: int = 20, *, layout: Layout = "wide", columns: Sequence[str] | None = None
+    ) -> Imputations:
+        """The linked data sets of m evenly spaced draws; see `linked`."""
+        return Imputations(self, self.spread(m), LinkedTables(self, layout, columns))
+
+    def propagate(
+        self,
+        analysis: "Analysis",
+        draws: int = 200,
+        *,
+        layout: Layout = "wide",
+        columns: Sequence[str] | None = None,
+        level: float = 0.95,
+        threads: int | None = None,
+        progress: bool = True,
+    ) -> "Propagation":
+        """What an analysis of linked data says when the linkage is not certain.
+
+        `analysis` takes a linked data set (see `linked`) and returns a `smered.propagate.Fit` or a
+        fitted statsmodels result, which are pooled by Rubin's rules, or a number, or numbers or
+        arrays of posterior draws by name, which are mixed. It is run on about `draws` evenly
+        spaced draws, in parallel. A draw on which it fails is named in a warning and left out.
+        """
+        from smered.propagate.run import run_analysis
+
+        return run_analysis(
+            self, analysis, draws, layout, columns, level, threads or os.cpu_count() or 1, progress
+        )
+
+    def population(
+        self,
+        methods: str | Sequence[str] | None = None,
+        *,
+        files: Sequence[str] | None = None,
+        by: str | None = None,
+        draws: int = 200,
+        loss: Loss = "mpmms",
+        level: float = 0.95,
+    ) -> "Population":
+        """How many entities there are, seen or not, from the overlap of the files.
+
+        `methods`: "chapman" (two files), "loglinear", "chao", "graphs" (up to five files); the
+        default is all that fit. Each is computed on about `draws` draws and mixed, and once more on
+        the estimate of least `loss`, as if the linkage were certain. `files` chooses some files,
+        `by` a field whose true values make strata, which are added up.
+        """
+        from smered.population.estimate import estimate_population
+
+        return estimate_population(self, methods, files, by, draws, loss, level)
 
     # -- diagnostics -------------------------------------------------------------------------
 
@@ -337,37 +322,3 @@ class Posterior(ParameterDraws):
     def to_datatree(self) -> "xarray.DataTree":
         """The draws as an xarray DataTree with ArviZ's groups and dimensions."""
         return make_datatree(self)
-
-    # -- helpers -----------------------------------------------------------------------------
-
-    def number(self, record: Record) -> int:
-        """The number of a record given by number, or by file and id."""
-        if isinstance(record, tuple):
-            return self.records.position(*record)
-        if not 0 <= record < len(self.records):
-            raise DataError(f"no record {record}; numbers run from 0 to {len(self.records) - 1}")
-        return int(record)
-
-    @property
-    def _total(self) -> int:
-        return self.chains * self.draws
-
-    @cached_property
-    def _redrawer(self) -> Redrawer:
-        return Redrawer(self)
-
-    def _check_draw(self, chain: int, draw: int) -> None:
-        if not (0 <= chain < self.chains and 0 <= draw < self.draws):
-            raise DataError(
-                f"no draw {draw} of chain {chain}; there are {self.chains} chains of {self.draws}"
-            )
-
-    def _spaced(self, draws: int | None) -> Int64s:
-        if draws is None or draws >= self.draws:
-            return np.arange(self.draws)
-        if draws < 1:
-            raise ConfigError(f"draws = {draws} must be at least 1")
-        return np.linspace(0, self.draws - 1, draws).round().astype(np.int64)
-
-    def _files(self, numbers: Int64s) -> pa.Array:
-        return pa.array(self.records.files).take(pa.array(self.records.file[numbers]))

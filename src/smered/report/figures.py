@@ -14,6 +14,8 @@ import numpy as np
 from smered.errors import ConfigError
 from smered.evaluate import Confusion, Reliability
 from smered.layout import Floats
+from smered.population.estimate import Population
+from smered.population.show import METHODS
 from smered.posterior import Posterior
 
 if TYPE_CHECKING:
@@ -21,9 +23,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["confusion", "distortion_rates", "entities", "match_probabilities", "overlap"]
-__all__ += ["as_svg", "reliability", "save"]
+__all__ += ["as_svg", "population", "reliability", "save"]
 
 INK, POSTERIOR, TRUTH = "#333333", "#2a6f97", "#c1121f"
+LINKAGE_CERTAIN = "#e09f3e"
 MOST_PATTERNS = 30  # overlap patterns that are shown, the largest
 LEAST_MATCH = 0.01  # probability of pairs that are counted
 ON_PAPER = "#222222"  # ink on light cells, the same on a dark page
@@ -182,6 +185,37 @@ def reliability(found: Reliability) -> "Figure":
              ylim=(-0.03, 1.03), aspect="equal")  # fmt: skip
     axes.set_title(f"calibration error {found.error:.3f}", fontsize=9, color=INK, loc="left")
     legend(axes, loc="upper left")
+    return figure
+
+
+def population(found: Population) -> "Figure":
+    """The size of a population by method: with the doubt about the linkage, and without."""
+    whole = [size for size in found.sizes if size.stratum is None]
+    methods = list(dict.fromkeys(size.method for size in whole))
+    figure, (axes,) = blank(width=7.2, height=1.4 + 0.6 * len(methods))
+    ends = [x for s in whole for x in (s.lower, s.upper, s.estimate) if np.isfinite(x)]
+    far = max(ends, default=1.0) * 1.05
+    for size in whole:
+        row = methods.index(size.method) + (0.15 if size.certain else -0.15)
+        color = LINKAGE_CERTAIN if size.certain else POSTERIOR
+        label = "if the linkage were certain" if size.certain else "averaged over the linkage"
+        axes.hlines(row, size.lower, min(size.upper, far), color=color, linewidth=3, alpha=0.5)
+        axes.plot(min(size.estimate, far), row, "o", color=color, label=label)
+        if not np.isfinite(size.upper):
+            axes.plot(far, row, ">", color=color)
+    seen = next(size.observed for size in whole if not size.certain)
+    axes.axvline(seen, color=INK, linewidth=1, linestyle=":", label=f"seen: {seen:,.0f}")
+    axes.set_yticks(range(len(methods)), [METHODS[name] for name in methods])
+    axes.set_ylim(len(methods) - 0.5, -0.5)
+    axes.set_xlabel(f"entities in all (median and {found.level:.0%} interval)")
+    if far > 10 * seen:
+        axes.set_xscale("log")
+    thousands(axes.xaxis)
+    axes.xaxis.set_minor_formatter("")
+    axes.locator_params(axis="x", **({"numticks": 5} if far > 10 * seen else {"nbins": 6}))
+    handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))  # one of each
+    figure.legend(handles.values(), handles.keys(), frameon=False, fontsize=8, labelcolor=INK,
+                  loc="outside upper right", ncols=3)  # fmt: skip
     return figure
 
 

@@ -26,7 +26,7 @@ __all__ = [
     "write_json",
     "write_table",
 ]
-__all__ += ["write_text"]
+__all__ += ["write_text", "write_whole"]
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:

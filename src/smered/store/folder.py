@@ -22,22 +22,24 @@ import pyarrow as pa
 
 import smered
 from smered.errors import ConfigError, RunError
-from smered.layout import Int32s
+from smered.layout import Int64s
 from smered.model import Model
+from smered.parts import cut_records
 from smered.sampler import Settings
 from smered.state import ChainState
 from smered.store.describe import describe_model, rebuild_model
 from smered.store.disk import cannot_write, read_json, read_table, write_json, write_table
 from smered.store.lifetimes import LIFETIMES, Lifetimes
+from smered.store.parameters import pack_state, unpack_state
+from smered.store.parts import ARRAYS, Linkage, Span
 from smered.store.records import fingerprints, read_records, write_records
-from smered.store.rows import DRAWS, MOVES, TIMINGS, ChainRecorder, Rows
+from smered.store.rows import DRAWS, TIMINGS, ChainRecorder, Rows
 from smered.store.schema import Checkpoint, RunFile, read_checked
 
 __all__ = ["FORMAT", "RunFolder"]
 
-FORMAT = 2
+FORMAT = 3
 RUN, LOCK, LOG = "run.json", "lock", "smered.log"
-STATE = pa.schema([pa.field("name", pa.string()), pa.field("data", pa.binary())])
 OUTPUTS = [f"{table}.{kind}" for table in ("linked", "entities", "pairs")
            for kind in ("csv", "parquet")]  # fmt: skip
 OUTPUTS += ["summary.json", "report.html", "report-masked.html", LOG]
@@ -65,13 +67,15 @@ class RunFolder:
         *,
         provenance: Mapping[str, Any] | None = None,
         replace: bool = False,
+        parts: int | None = None,
     ) -> "RunFolder":
         """Make a new run folder, and reserve it for this process.
 
         A folder that holds anything already is refused, unless it holds a run to `replace`.
-        `provenance` is kept in run.json as it is.
+        `provenance` is kept in run.json as it is. The linkage is kept in so many `parts`.
         """
         cls.check_target(path, replace=replace)
+        cuts = cut_records(model.block_sizes, parts)
         content = {
             "format": FORMAT,
             "smered": smered.__version__,
@@ -81,9 +85,11 @@ class RunFolder:
             "files": list(model.records.files),
             "records": len(model.records),
             "block_columns": list(model.records.block_columns),
+            "reading": model.records.reading._asdict(),
             "model": describe_model(model),
             "settings": asdict(settings) | {"threads": None},
             "checkpoint_every": every,
+            "parts": cuts.tolist(),
             "inputs": fingerprints(model.records),
             "provenance": dict(provenance or {}),
             "contents": {},
@@ -97,7 +103,7 @@ class RunFolder:
         try:
             cls.check_target(path, replace=replace)  # another process may have been quicker
             remove_run(path)
-            content["contents"] = write_records(path, model.records, model.coded)
+            content["contents"] = write_records(path, model.records, model.coded, model.order, cuts)
             write_json(path / RUN, content)
         except BaseException:
             shutil.rmtree(path / "records", ignore_errors=True)  # leave no half of a run
@@ -204,62 +210,82 @@ class RunFolder:
 
     # -- chains ------------------------------------------------------------------------------
 
+    @property
+    def parts(self) -> Int64s:
+        """Where the parts of the records begin, in kernel order, and where the last one ends."""
+        return np.array(self.content.parts)
+
     def commit(self, chain: int, state: ChainState, recorder: ChainRecorder) -> None:
         """Make everything up to this sweep permanent."""
         before = self._checkpoint(chain)
-        first = before.sweep // self.every * self.every if before else 0
-        span = f"chain-{chain}-sweeps-{first + 1:07d}-{state.sweep:07d}.parquet"
+        span = Span(
+            first=before.sweep // self.every * self.every + 1 if before else 1,
+            last=state.sweep,
+            last_draw=recorder.last_draw,
+            complete=state.sweep % self.every == 0,
+        )
         rows = recorder.take()
-        living = f"lifetimes/chain-{chain}-living-{state.sweep:07d}.parquet"
         saved = f"checkpoints/chain-{chain}-state-{state.sweep:07d}.parquet"
-        tables = {f"{kind}/{span}": table for kind, table in rows._asdict().items()}
-        tables |= {living: recorder.living(), saved: pack_state(state, recorder)}
-        parts: dict[str, Any] = {}
+        tables = {f"{kind}/{span.file(chain)}": table for kind, table in rows._asdict().items()}
+        tables[saved] = pack_state(state, recorder)
+        files: dict[str, Any] = {}
         if before:
-            replaced = {before.living, before.state, *before.unfinished}
-            kept = before.model_dump()["parts"].items()
-            parts = {name: receipt for name, receipt in kept if name not in replaced}
-        parts |= {name: write_table(self.path / name, table) for name, table in tables.items()}
-        complete = state.sweep % self.every == 0
+            kept = before.model_dump()["files"].items()
+            files = {name: receipt for name, receipt in kept if name not in before.passing}
+        written = {name: write_table(self.path / name, table) for name, table in tables.items()}
+        written |= recorder.linkage.write(self.path, span, state)
         checkpoint = {
             "sweep": state.sweep,
             "draws": recorder.last_draw + 1,
-            "living": living,
+            "first": span.first,
+            "complete": span.complete,
+            "passing": [name for name in written if not (span.complete and "-sweeps-" in name)],
             "state": saved,
-            "unfinished": [] if complete else [f"{kind}/{span}" for kind in TABLES],
-            "parts": parts,
+            "files": files | written,
         }
         write_json(self._checkpoint_path(chain), checkpoint)
         self._checkpoints[chain] = Checkpoint.model_validate(checkpoint)
         self.clean(chain)
-        if not complete:
+        if not span.complete:
             recorder.put_back(rows)
 
-    def restore(self, chain: int, model: Model) -> tuple[ChainState | None, ChainRecorder]:
+    def restore(
+        self, chain: int, model: Model, linkage: Linkage
+    ) -> tuple[ChainState | None, ChainRecorder]:
         """Take a chain up where its last checkpoint left it."""
         checkpoint = self._checkpoint(chain)
         self.clean(chain)
+        recorder = ChainRecorder(model, linkage)
         if not checkpoint:
-            return None, ChainRecorder(chain, model)
-        table = self._part(checkpoint, checkpoint.state, STATE)
-        state, recorder = unpack_state(table, checkpoint, chain, model)
-        if checkpoint.unfinished:
-            by_kind = {name.split("/")[0]: name for name in checkpoint.unfinished}
+            return None, recorder
+        span = Span(checkpoint.first, checkpoint.sweep, checkpoint.draws - 1, checkpoint.complete)
+        table = self._part(checkpoint, checkpoint.state, ARRAYS)
+        state = unpack_state(table, chain, model, recorder)
+        state.sweep = checkpoint.sweep
+        recorder.last_draw = span.last_draw
+        linkage.read(self.path, span, checkpoint.files, state)
+        if not span.complete:
+            names = {kind: f"{kind}/{span.file(chain)}" for kind in Rows._fields}
             recorder.put_back(
-                Rows(*(self._part(checkpoint, by_kind[kind], TABLES[kind]) for kind in TABLES))
+                Rows(*(self._part(checkpoint, name, TABLES[kind]) for kind, name in names.items()))
             )
         return state, recorder
 
     def clean(self, chain: int) -> None:
         """Remove what an interruption left behind and what newer files replace."""
         checkpoint = self._checkpoint(chain)
-        listed = set(checkpoint.parts) if checkpoint else set()
+        listed = set(checkpoint.files) if checkpoint else set()
         for kind in [*TABLES, "checkpoints"]:
             for path in (self.path / kind).glob(f"chain-{chain}-*.parquet"):
                 if f"{kind}/{path.name}" not in listed:
                     path.unlink()
             for path in (self.path / kind).glob(f".chain-{chain}[-.]*.unfinished"):
                 path.unlink()
+
+    def sweeps_kept(self) -> int:
+        """Committed sweeps of all chains together."""
+        checkpoints = [self._checkpoint(chain) for chain in range(self.settings.chains)]
+        return sum(checkpoint.sweep for checkpoint in checkpoints if checkpoint)
 
     def draws_done(self) -> list[int]:
         """Committed draws of each chain."""
@@ -277,7 +303,7 @@ class RunFolder:
             (checkpoint, name)
             for chain in range(self.settings.chains)
             if (checkpoint := self._checkpoint(chain))
-            for name in sorted(checkpoint.parts)
+            for name in sorted(checkpoint.files)
             if name.startswith(f"{kind}/")
         ]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -306,7 +332,9 @@ class RunFolder:
         return self._checkpoints[chain]
 
     def _part(self, checkpoint: Checkpoint, name: str, schema: pa.Schema) -> pa.Table:
-        receipt = checkpoint.parts[name]
+        receipt = checkpoint.files.get(name)
+        if receipt is None:
+            raise RunError(f"{self.path} is damaged: no checkpoint lists {name}")
         return read_table(self.path / name, receipt.bytes, receipt.sha256, schema)
 
 
@@ -335,62 +363,3 @@ def remove_run(path: Path) -> None:
 def now() -> str:
     """The time, in UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def pack_state(state: ChainState, recorder: ChainRecorder) -> pa.Table:
-    """The arrays of a chain as named bytes."""
-    arrays = {name: value for name, value in vars(state).items() if isinstance(value, np.ndarray)}
-    arrays |= {
-        "entity_at_last_draw": recorder.lifetimes.entity,
-        "born": recorder.lifetimes.born,
-        "moves": recorder.moves,
-    }
-    data = [value.tobytes() for value in arrays.values()]
-    return pa.Table.from_arrays([pa.array(list(arrays)), pa.array(data, pa.binary())], schema=STATE)
-
-
-def unpack_state(
-    table: pa.Table, checkpoint: Checkpoint, chain: int, model: Model
-) -> tuple[ChainState, ChainRecorder]:
-    """The reverse of `pack_state`; every array must have the size that the model gives it."""
-    data: dict[str, bytes] = {row["name"]: row["data"] for row in table.to_pylist()}
-    n, levels, rates = len(model.records), len(model.mu), model.observed.shape
-
-    def array(name: str, kind: type[np.generic], *shape: int) -> Any:
-        content = data.get(name, b"")
-        if len(content) != np.dtype(kind).itemsize * int(np.prod(shape)):
-            raise RunError(f"the checkpoint of chain {chain} is damaged: {name} has a wrong size")
-        return np.frombuffer(content, kind).reshape(shape).copy()
-
-    entity: Int32s = array("entity", np.int32, n)
-    named = (entity >= 0).all() and (entity <= np.arange(n)).all()
-    if not named or (entity[entity] != entity).any():
-        raise RunError(f"the checkpoint of chain {chain} is damaged: entity is no linkage")
-    state = ChainState(
-        sweep=checkpoint.sweep,
-        entity=entity,
-        entities=int((entity == np.arange(n)).sum()),
-        theta=array("theta", np.float64, levels),
-        beta=array("beta", np.float64, *rates),
-        closeness=array("closeness", np.float64, rates[1]),
-        class_weight=array("class_weight", np.float64, model.classes),
-        class_theta=array("class_theta", np.float64, *model.class_shape),
-        hyperparameters=array("hyperparameters", np.float64, len(model.prior.hyperparameters)),
-        level_counts=array("level_counts", np.int64, levels),
-        distorted=array("distorted", np.int64, *rates),
-        telling=array("telling", np.int64, *rates),
-        slips=array("slips", np.int64, *rates),
-        class_counts=array("class_counts", np.int64, model.classes),
-        class_levels=array("class_levels", np.int64, *model.class_shape),
-        grade=np.frombuffer(data.get("grade", b""), np.uint8).copy(),
-    )
-    started = checkpoint.draws > 0
-    recorder = ChainRecorder(
-        chain,
-        model,
-        array("entity_at_last_draw", np.int32, n if started else 0),
-        array("born", np.int32, n),
-        array("moves", np.int64, len(MOVES)),
-    )
-    recorder.last_draw = checkpoint.draws - 1
-    return state, recorder

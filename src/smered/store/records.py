@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +13,27 @@ import pyarrow.compute as pc
 
 from smered.errors import RunError
 from smered.fields import CodedField
+from smered.layout import Int64s
 from smered.records import Column, Records
 from smered.similar import Neighbours
 from smered.store.disk import as_numpy, read_table, write_table
 from smered.store.schema import RunFile
 
-__all__ = ["fingerprints", "read_records", "write_records"]
+__all__ = ["as_records", "fingerprints", "read_part", "read_records", "write_records"]
 
-RECORDS, LEVELS = "records/records.parquet", "records/levels.parquet"
+LEVELS = "records/levels.parquet"
 NEIGHBOURS = "records/neighbours.parquet"
 PREFIX = "code:"  # before the names of input columns
 
 
 def write_records(
-    path: Path, records: Records, fields: Sequence[CodedField]
+    path: Path, records: Records, fields: Sequence[CodedField], order: Int64s, cuts: Int64s
 ) -> dict[str, dict[str, Any]]:
-    """Write records, levels and similar values; return their receipts."""
-    files = pa.DictionaryArray.from_arrays(pa.array(records.file), pa.array(records.files))
-    table = {
-        "record": pa.array(np.arange(len(records), dtype=np.int32)),
-        "file": files.cast(pa.string()),
-        "id": records.ids,
-        "block": pa.array(records.block),
-    } | {PREFIX + name: pa.array(column.codes) for name, column in records.columns.items()}
+    """Write records, part by part in kernel order, levels and similar values; return receipts."""
+    tables = {
+        part_name(part): part_table(records, order[first:last])
+        for part, (first, last) in enumerate(pairwise(cuts.tolist()))
+    }
     levels = pa.table(
         {
             "column": pa.concat_arrays(
@@ -52,12 +50,34 @@ def write_records(
             ),
         }
     )
-    tables = {RECORDS: pa.table(table), LEVELS: levels}
+    tables[LEVELS] = levels
     near = [part for part in fields if part.similar is not None]
     if near:
         tables[NEIGHBOURS] = pa.concat_tables([neighbours_table(part) for part in near])
     tables |= {input_name(records.files.index(file)): t for file, t in records.inputs.items()}
     return {name: write_table(path / name, content) for name, content in tables.items()}
+
+
+def part_name(part: int) -> str:
+    """Where the records of a part are kept."""
+    return f"records/part-{part:04d}.parquet"
+
+
+def part_table(records: Records, rows: Int64s) -> pa.Table:
+    """Some records: their numbers, files, ids, blocks and codes."""
+    taken = pa.array(rows)
+    files = pa.DictionaryArray.from_arrays(
+        pa.array(records.file[rows]), pa.array(records.files, pa.string())
+    )
+    return pa.table(
+        {
+            "record": pa.array(rows.astype(np.int32)),
+            "file": files.cast(pa.string()),
+            "id": records.ids.take(taken),
+            "block": pa.array(records.block[rows]),
+        }
+        | {PREFIX + name: pa.array(one.codes[rows]) for name, one in records.columns.items()}
+    )
 
 
 def neighbours_table(part: CodedField) -> pa.Table:
@@ -151,17 +171,41 @@ def fingerprints(records: Records) -> dict[str, dict[str, Any]]:
 
 def read_records(path: Path, content: RunFile) -> Records:
     """Read back what `write_records` wrote, checking that codes and levels fit."""
-    if not {RECORDS, LEVELS} <= set(content.contents):
-        raise RunError(f"{path}: run.json lists no records")
-    table, levels = (
-        read_table(path / name, content.contents[name].bytes, content.contents[name].sha256)
-        for name in (RECORDS, LEVELS)
-    )
+    parts = range(len(content.parts) - 1)
+    table = pa.concat_tables([read_part(path, content, part) for part in parts])
+    number = as_numpy(table["record"].combine_chunks())
+    n = len(table)
+    if n == 0 or n != content.records or not np.array_equal(np.sort(number), np.arange(n)):
+        raise RunError(f"{path} is damaged: its records are not those of run.json")
+    records = as_records(path, content, table.take(pa.array(np.argsort(number))))
+    if len(np.unique(records.block)) != records.block.max() + 1:
+        raise RunError(f"{path} is damaged: there are blocks without records")
+    return records
+
+
+def read_part(path: Path, content: RunFile, part: int) -> pa.Table:
+    """The records of a part, in kernel order."""
+    name = part_name(part)
+    if name not in content.contents:
+        raise RunError(f"{path}: run.json lists no {name}")
+    receipt = content.contents[name]
+    table = read_table(path / name, receipt.bytes, receipt.sha256)
+    if len(table) != content.parts[part + 1] - content.parts[part]:
+        raise RunError(f"{path / name} is damaged: it has {len(table)} records")
+    return table
+
+
+def as_records(path: Path, content: RunFile, table: pa.Table) -> Records:
+    """Records of a run from a table of them."""
+    if LEVELS not in content.contents:
+        raise RunError(f"{path}: run.json lists no levels")
+    receipt = content.contents[LEVELS]
+    levels = read_table(path / LEVELS, receipt.bytes, receipt.sha256)
     files = tuple(content.files)
     try:
         encoded = table["file"].combine_chunks().dictionary_encode()
         named = np.array([files.index(name) for name in encoded.dictionary.to_pylist()], np.int32)
-        file = named[as_numpy(encoded.indices)]
+        file = named[as_numpy(encoded.indices)] if len(table) else np.empty(0, np.int32)
         spans = level_spans(levels["column"].to_pylist())
         columns = {}
         for name in table.column_names:
@@ -169,16 +213,13 @@ def read_records(path: Path, content: RunFile) -> Records:
                 own = levels.slice(*spans.get(name[len(PREFIX) :], (0, 0)))
                 codes = as_numpy(table[name].combine_chunks()).astype(np.int32)
                 if codes.min(initial=-1) < -1 or codes.max(initial=-1) >= len(own):
-                    raise RunError(f"{path / RECORDS} is damaged: {name} has codes without a level")
+                    raise RunError(f"{path} is damaged: {name} has codes without a level")
                 level = own["level"].combine_chunks()
                 columns[name[len(PREFIX) :]] = Column(name[len(PREFIX) :], codes, level)
         block = as_numpy(table["block"].combine_chunks()).astype(np.int64)
         ids = table["id"].combine_chunks()
     except (KeyError, ValueError, pa.ArrowException) as error:
-        raise RunError(f"{path / RECORDS} is damaged: {error}") from None
-    n = len(table)
-    if n == 0 or n != content.records or len(np.unique(block)) != block.max() + 1:
-        raise RunError(f"{path / RECORDS} is damaged: its records are not those of {path}")
+        raise RunError(f"the records of {path} are damaged: {error}") from None
     return Records(
         files=files,
         file=file,
@@ -188,6 +229,7 @@ def read_records(path: Path, content: RunFile) -> Records:
         block_columns=tuple(content.block_columns),
         inputs=StoredInputs(path, content),
         neighbours=StoredNeighbours(path, content, columns),
+        reading=content.reading,
     )
 
 

@@ -1,4 +1,4 @@
-"""The rows that a chain produces: lifetimes that ended, draws of the parameters, timings."""
+"""What a chain leaves behind: its linkage, part by part, draws of the parameters, timings."""
 
 import time
 from typing import NamedTuple
@@ -6,10 +6,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from smered.layout import Int32s, Int64s
 from smered.model import Model
 from smered.sampler import Step
-from smered.store.lifetimes import LIFETIMES, LifetimeRecorder
+from smered.store.parts import Linkage
 
 __all__ = ["DRAWS", "KINDS", "MOVES", "TIMINGS", "ChainRecorder", "Rows"]
 
@@ -48,9 +47,8 @@ TIMINGS = pa.schema(
 
 
 class Rows(NamedTuple):
-    """Tables of what a chain produced since it was last asked."""
+    """Tables of what a chain produced since it was last asked, besides its linkage."""
 
-    lifetimes: pa.Table
     draws: pa.Table
     timings: pa.Table
 
@@ -58,20 +56,12 @@ class Rows(NamedTuple):
 class ChainRecorder:
     """Turns the sweeps of one chain into rows."""
 
-    def __init__(
-        self,
-        chain: int,
-        model: Model,
-        entity: Int32s | None = None,
-        born: Int32s | None = None,
-        moves: Int64s | None = None,
-    ) -> None:
-        self.lifetimes = LifetimeRecorder(chain, model.order, entity, born)
+    def __init__(self, model: Model, linkage: Linkage) -> None:
+        self.linkage = linkage
         self._model = model
-        self.moves = np.zeros(len(MOVES), np.int64) if moves is None else moves
+        self.moves = np.zeros(len(MOVES), np.int64)
         self.last_draw = -1
         self._since = time.perf_counter()
-        self._ended: list[pa.Table] = []
         self._draws: list[dict[str, object]] = []
         self._timings: list[dict[str, object]] = []
 
@@ -81,9 +71,7 @@ class ChainRecorder:
         if step.draw is None:
             return
         model, state, now = self._model, step.state, time.perf_counter()
-        ended = self.lifetimes.add(step.draw, state.entity)
-        if len(ended):
-            self._ended.append(ended)
+        self.linkage.follow(step.draw, state)
         row = {"chain": step.chain, "draw": step.draw}
         self._draws.append(
             row
@@ -106,21 +94,13 @@ class ChainRecorder:
     def take(self) -> Rows:
         """Hand over the rows collected so far."""
         rows = Rows(
-            pa.concat_tables([LIFETIMES.empty_table(), *self._ended]).combine_chunks(),
             pa.Table.from_pylist(self._draws, schema=DRAWS),
             pa.Table.from_pylist(self._timings, schema=TIMINGS),
         )
-        self._ended, self._draws, self._timings = [], [], []
+        self._draws, self._timings = [], []
         return rows
 
     def put_back(self, rows: Rows) -> None:
         """Take rows back that are to be handed over again together with later ones."""
-        self._ended = [rows.lifetimes, *self._ended]
         self._draws = rows.draws.to_pylist() + self._draws
         self._timings = rows.timings.to_pylist() + self._timings
-
-    def living(self) -> pa.Table:
-        """Clusters that the last draw holds."""
-        if self.last_draw < 0 and not len(self.lifetimes.entity):
-            return LIFETIMES.empty_table()
-        return self.lifetimes.living(self.last_draw)

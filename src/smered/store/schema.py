@@ -13,6 +13,7 @@ from pydantic import (
 )
 
 from smered.errors import RunError
+from smered.records import Reading
 from smered.store.disk import read_json
 
 __all__ = ["Checkpoint", "Receipt", "RunFile", "read_checked"]
@@ -32,22 +33,21 @@ class Checkpoint(BaseModel):
 
     sweep: NonNegativeInt
     draws: NonNegativeInt
-    living: str  # the clusters of the last draw
+    first: PositiveInt  # the sweep that the newest files begin with
+    complete: bool  # whether files are cut here: if not, the next ones replace the newest
+    passing: list[str]  # files that the next checkpoint replaces
     state: str  # the arrays of the chain
-    unfinished: list[str]  # parts that end before the sweep at which files are cut
-    parts: dict[str, Receipt]
+    files: dict[str, Receipt]
 
     @model_validator(mode="after")
     def names_are_listed_and_inside(self) -> "Checkpoint":
         """Every file named must have a receipt and lie inside the run folder."""
-        for name in (self.living, self.state, *self.unfinished):
-            if name not in self.parts:
+        for name in (self.state, *self.passing):
+            if name not in self.files:
                 raise ValueError(f"it names {name!r}, which it does not list")
-        for name in self.parts:
+        for name in self.files:
             if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
                 raise ValueError("it names a file outside the run folder")
-        if self.unfinished and len({name.split("/")[0] for name in self.unfinished}) != 3:
-            raise ValueError("it lists unfinished parts of some kinds only")
         return self
 
 
@@ -60,11 +60,21 @@ class RunFile(BaseModel):
     files: list[str]
     records: PositiveInt
     block_columns: list[str]
+    reading: Reading = Reading()
     model: dict[str, Any]
     settings: dict[str, Any]
     checkpoint_every: PositiveInt
+    parts: list[NonNegativeInt]  # where the parts of the records begin, and the last one ends
     contents: dict[str, Receipt]
     provenance: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def parts_cover_the_records(self) -> "RunFile":
+        """Parts follow each other from the first record to the last."""
+        cuts = self.parts
+        if cuts[:1] != [0] or cuts[-1] != self.records or sorted(set(cuts)) != cuts:
+            raise ValueError("its parts do not cover the records")
+        return self
 
 
 def read_checked(kind: type[Content], path: Path) -> Content:

@@ -1,0 +1,181 @@
+"""Where workers come from: a Ray cluster, and what to do when some of it is lost."""
+
+import logging
+import re
+import socket
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from smered.errors import ConfigError, RunError
+from smered.execute.on_ray.executor import OnRay, RemoteLinkage
+from smered.execute.on_ray.outline import count_parts, find_patterns, outline_of
+from smered.execute.on_ray.worker import Arranged, Worker, versions
+from smered.model import Model, as_fields
+from smered.pairs import RotatingBlocks
+from smered.parts import cut_records
+from smered.sampler import Settings
+from smered.store.folder import RunFolder
+from smered.tuning import add_totals
+from smered.warm import compile_kernels
+
+__all__ = ["OnCluster", "RayCluster"]
+
+KNOCK = 10.0  # seconds
+MOST_LOSSES = 5  # of workers, one after the other, without a checkpoint between them
+
+
+@dataclass(frozen=True)
+class RayCluster:
+    """A Ray cluster to run on.
+
+    `address` is that of its head, as `ray.init` takes it; left out, a cluster that runs on this
+    machine, or else a new one. A connection that there is already is used as it is. `workers` share
+    a chain's parts (default: one per processor); each runs on so many `threads`, and must have
+    started after `patience` seconds.
+    """
+
+    address: str | None = None
+    workers: int | None = None
+    threads: int = 1
+    patience: float = 120.0
+
+    def check(self, model: Model) -> None:
+        """Refuse a model that workers cannot share."""
+        if isinstance(model.pairs, RotatingBlocks):
+            raise ConfigError("rotating blocks do not run on Ray: choose blocks, or use threads")
+        for field in as_fields(model.fields):
+            if len(field.columns) > 1:
+                raise ConfigError(
+                    f"field {field.name!r} joins columns, which Ray does not do: join them in the "
+                    "input, or use threads"
+                )
+
+    def seats(self, run: RunFolder, settings: Settings) -> "OnCluster":
+        """Seats for the chains of a run."""
+        return OnCluster(run, settings, self)
+
+    def connect(self) -> Any:
+        """Connect to the cluster; return the module `ray`."""
+        try:
+            import ray
+        except ImportError:
+            raise ConfigError(
+                "Ray is not installed: install it with pip install 'smered[ray]'"
+            ) from None
+        if not ray.is_initialized():
+            try:
+                self._knock()
+                ray.init(
+                    address=self.address,
+                    include_dashboard=False if self.address is None else None,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                )
+            except (OSError, ValueError, RuntimeError) as error:
+                where = f"Ray at {self.address}" if self.address else "a Ray cluster"
+                first = str(error).strip().splitlines()[0] if str(error).strip() else "no answer"
+                raise ConfigError(
+                    f"cannot reach {where}: {first}; check the address, and that the cluster runs"
+                ) from None
+        return ray
+
+    def _knock(self) -> None:
+        """Try the address by itself: Ray would wait for minutes."""
+        place = re.fullmatch(r"(?:ray://)?(.+):(\d+)", self.address or "")
+        if place:
+            socket.create_connection((place[1], int(place[2])), timeout=KNOCK).close()
+
+
+class OnCluster:
+    """Seats for chains on a cluster; see `smered.run.Here`."""
+
+    def __init__(self, run: RunFolder, settings: Settings, cluster: RayCluster) -> None:
+        self._ray = cluster.connect()
+        self._run, self._settings, self._cluster = run, settings, cluster
+        self.failures: tuple[type[Exception], ...] = (self._ray.exceptions.RayError,)
+        compile_kernels()  # once, rather than in every worker of this machine
+        self._parts = len(run.content.parts) - 1
+        share = self._shares(self._processors())
+        count = self._ray.remote(num_cpus=cluster.threads)(count_parts)
+        path = str(run.path.absolute())
+        counts = self._ray.get([count.remote(path, parts) for parts in share])
+        self.model: Model = outline_of(run, counts)
+        cluster.check(self.model)
+        self._patterns = find_patterns(run, self.model)
+        self._outline = self._ray.put(self.model)
+        at_once = max(1, self._processors() // self._parts)
+        self.at_once = min(settings.chains, at_once)
+        self._losses = 0
+        self._kept = -1  # sweeps that were committed when a worker was last lost
+
+    def seat(self, chain: int) -> tuple[OnRay, RemoteLinkage]:
+        """Workers for a chain, ready to start or to go on."""
+        ray = self._ray
+        shares = self._shares(max(1, self._processors() // self.at_once))
+        create = ray.remote(num_cpus=self._cluster.threads, max_restarts=0)(Worker)
+        path = str(self._run.path.absolute())
+        workers = [create.remote(path, chain, parts, self._cluster.threads) for parts in shares]
+        try:
+            self._check_versions(
+                ray.get([w.versions.remote() for w in workers], timeout=self._cluster.patience)
+            )
+            arranged: list[Arranged] = ray.get(
+                [w.arrange.remote(self._outline, self._patterns) for w in workers]
+            )
+            weights = [one.block_weight for one in arranged if one.block_weight is not None]
+            given = (
+                self._settings.proposals,
+                add_totals([one.totals for one in arranged]),
+                sum(weights) if weights else None,
+            )
+            uniform = ray.get([w.share_out.remote(*given) for w in workers])
+        except BaseException:
+            for worker in workers:
+                ray.kill(worker)
+            raise
+        blocks = np.concatenate(([0], np.cumsum(self.model.block_sizes)))
+        firsts = [self._run.content.parts[first] for first, _ in shares]
+        cuts = np.searchsorted(blocks, [*firsts, self.model.size]).tolist()
+        execute = OnRay(workers, cuts, any(one.candidates for one in arranged), uniform[0])
+        return execute, RemoteLinkage(execute)
+
+    def recover(self, error: Exception) -> None:
+        """Decide whether a chain can go on from its last checkpoint after losing a worker."""
+        if isinstance(error, self._ray.exceptions.RayTaskError):
+            cause = getattr(error, "cause", None)
+            raise cause if isinstance(cause, Exception) else error
+        kept = self._run.sweeps_kept()
+        self._losses = self._losses + 1 if kept == self._kept else 1
+        self._kept = kept
+        if self._losses > MOST_LOSSES or not self._ray.is_initialized():
+            raise RunError(
+                f"workers were lost {self._losses} times without progress: {error}; what was kept "
+                "can be resumed"
+            ) from error
+
+    def _processors(self) -> int:
+        """Workers that the cluster has room for."""
+        processors = int(self._ray.cluster_resources().get("CPU", 1))
+        room = max(1, processors // self._cluster.threads)
+        return min(self._cluster.workers or room, room)
+
+    def _shares(self, workers: int) -> list[tuple[int, int]]:
+        """Which parts each of so many workers takes, about as many records each."""
+        parts = np.array(self._run.content.parts)
+        cuts = cut_records(np.diff(parts), min(workers, self._parts))
+        edges = np.searchsorted(parts, cuts).tolist()
+        return list(pairwise(edges))
+
+    def _check_versions(self, found: list[dict[str, str]]) -> None:
+        """Refuse workers that would give other bytes."""
+        own = versions()
+        for one in found:
+            for name, version in one.items():
+                if version != own[name]:
+                    raise ConfigError(
+                        f"a worker has {name} {version}, this machine {own[name]}: install the "
+                        "same versions on all nodes"
+                    )

@@ -1,0 +1,173 @@
+"""The executor of one chain whose records are held by workers."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from smered.execute.contract import FoundToggles
+from smered.layout import BlockPrior, Floats, Int32s, Int64s, Parameters, Statistics
+from smered.state import ChainState
+from smered.store.parts import Receipts, Span
+from smered.store.schema import Receipt
+from smered.tuning import add_totals
+
+__all__ = ["OnRay", "RemoteLinkage"]
+
+
+class OnRay:
+    """Does what `Serial` does, by asking workers and adding up their whole numbers.
+
+    The linkage of a state stays with the workers: here `entity` and `grade` are empty.
+    """
+
+    def __init__(
+        self, workers: Sequence[Any], cuts: Sequence[int], candidates: bool, uniform_share: int
+    ) -> None:
+        """Take workers, and where the blocks of each begin and the last ones end."""
+        self.candidates, self.uniform_share = candidates, uniform_share
+        self._workers = list(workers)
+        self._cuts = list(pairwise(cuts))
+
+    def start(self, state: ChainState, seed: int, chain: int) -> None:
+        """Link records for the first time."""
+        state.entities = sum(self.ask("start", seed))
+
+    def sizes(self, state: ChainState) -> Int64s:
+        """Clusters of each size, from 0 on."""
+        parts = self._run("sizes", state)
+        total = np.zeros(max(map(len, parts)), np.int64)
+        for part in parts:
+            total[: len(part)] += part
+        return total
+
+    def sweep(
+        self, state: ChainState, parameters: Parameters, prior: BlockPrior, seed: int, chain: int
+    ) -> Statistics:
+        """Propose splits and merges in every block, then draw y and z."""
+        return add_up(self._with_prior("sweep", state, parameters, prior, seed, chain))
+
+    def count(self, state: ChainState, parameters: Parameters, seed: int, chain: int) -> Statistics:
+        """Count y and z of the linkage as it is."""
+        return add_up(self._run("count", state, parameters, seed, chain))
+
+    def grade(
+        self, state: ChainState, parameters: Parameters, prior: BlockPrior, before: int
+    ) -> None:
+        """Grade candidates by the state as it is, and by so many states before it."""
+        self._with_prior("grade", state, parameters, prior, before)
+
+    def tune(self, state: ChainState, informed: float, uniform: float) -> None:
+        """Go on with so many proposals by the grades of candidates, and so many uniform ones."""
+        totals = add_totals(self._run("begin_tuning", state))
+        self.ask("do", "finish_tuning", totals, informed, uniform)
+
+    def find_doubtful(self, fields: Sequence[int]) -> dict[int, int]:
+        """Find what may be toggles of each field; return how doubtful they are."""
+        parts = self.ask("do", "find_doubtful", fields)
+        found = {field for part in parts for field in part}
+        return {field: sum(part.get(field, 0) for part in parts) for field in sorted(found)}
+
+    def find_toggles(
+        self,
+        state: ChainState,
+        parameters: Parameters,
+        log_size: Floats,
+        field: int,
+        rates: Floats,
+        seed: int,
+        chain: int,
+    ) -> FoundToggles:
+        """Find which doubtful pairs are toggles now, and weigh all other clusters in the field."""
+        arguments = (parameters, log_size, field, rates, seed, chain)
+        parts = self._run("find_toggles", state, *arguments)
+        return FoundToggles(*(sum(each) for each in zip(*parts, strict=True)))
+
+    def weigh_toggles(self, field: int, kinds: Int32s, log_odds: Floats) -> Int64s:
+        """Sum log(1 + odds) of the toggles just found, at each rate (2, rates)."""
+        return np.sum(self.ask("do", "weigh_toggles", field, kinds, log_odds), axis=0)
+
+    def draw_toggles(
+        self, state: ChainState, field: int, kinds: Int32s, log_odds: Floats, seed: int, chain: int
+    ) -> int:
+        """Draw how the toggles just found shall stand; return how many shall be together."""
+        return sum(self._run("draw_toggles", state, field, kinds, log_odds, seed, chain))
+
+    def set_toggles(self, state: ChainState, field: int) -> None:
+        """Set the toggles as they were just drawn."""
+        self._run("set_toggles", state, field)
+
+    def close(self) -> None:
+        """End the workers."""
+        import ray
+
+        for worker in self._workers:
+            ray.kill(worker)
+
+    def ask(self, method: str, *arguments: Any) -> list[Any]:
+        """Ask every worker the same."""
+        import ray
+
+        shared = [ray.put(value) if is_large(value) else value for value in arguments]
+        asked = [getattr(worker, method).remote(*shared) for worker in self._workers]
+        return list(ray.get(asked))
+
+    def _run(self, method: str, state: ChainState, *arguments: Any) -> list[Any]:
+        return self.ask("run", method, state.sweep, *arguments)
+
+    def _with_prior(
+        self,
+        method: str,
+        state: ChainState,
+        parameters: Parameters,
+        prior: BlockPrior,
+        *arguments: Any,
+    ) -> list[Any]:
+        """Ask every worker about its own blocks."""
+        import ray
+
+        tables = ray.put(parameters)
+        asked = []
+        for worker, (first, last) in zip(self._workers, self._cuts, strict=True):
+            own = BlockPrior(prior.log_unit[first:last], prior.free[first:last], prior.log_size)
+            asked.append(worker.run.remote(method, state.sweep, tables, own, *arguments))
+        return list(ray.get(asked))
+
+
+class RemoteLinkage:
+    """The linkage of a chain, which its workers keep."""
+
+    def __init__(self, execute: OnRay) -> None:
+        self._execute = execute
+
+    def follow(self, draw: int, state: ChainState) -> None:
+        """Take the linkage of a draw."""
+        self._execute.ask("follow", draw)
+
+    def write(self, folder: Path, span: Span, state: ChainState) -> Receipts:
+        """Write the linkage up to the end of a span; return receipts by name."""
+        receipts: Receipts = {}
+        for part in self._execute.ask("write", span):
+            receipts |= part
+        return receipts
+
+    def read(
+        self, folder: Path, span: Span, receipts: Mapping[str, Receipt], state: ChainState
+    ) -> None:
+        """Take the linkage up where a span left it."""
+        newest = {name: receipt for name, receipt in receipts.items() if f"{span.last:07d}" in name}
+        state.entities = sum(self._execute.ask("read", span, newest))
+
+
+def add_up(parts: Sequence[Statistics]) -> Statistics:
+    """The statistics of all workers."""
+    return Statistics(*(np.sum(each, axis=0) for each in zip(*parts, strict=True)))
+
+
+def is_large(value: Any) -> bool:
+    """Whether a value is worth sending once for all workers."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes > 10_000
+    return isinstance(value, tuple) and any(is_large(part) for part in value)

@@ -1,0 +1,53 @@
+"""The arrays of a chain besides its linkage, as a checkpoint keeps them."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from smered.model import Model
+from smered.state import ChainState
+from smered.store.parts import pack, take_array
+from smered.store.rows import MOVES, ChainRecorder
+
+__all__ = ["pack_state", "unpack_state"]
+
+
+def pack_state(state: ChainState, recorder: ChainRecorder) -> pa.Table:
+    """The arrays of a chain, its linkage left out."""
+    arrays = {name: value for name, value in vars(state).items() if isinstance(value, np.ndarray)}
+    for name in ("entity", "grade"):
+        del arrays[name]
+    return pack(arrays | {"moves": recorder.moves})
+
+
+def unpack_state(table: pa.Table, chain: int, model: Model, recorder: ChainRecorder) -> ChainState:
+    """The reverse of `pack_state`; every array must have the size that the model gives it."""
+    data: dict[str, bytes] = {row["name"]: row["data"] for row in table.to_pylist()}
+    levels, rates = len(model.mu), model.observed.shape
+    damaged = f"the checkpoint of chain {chain} is damaged"
+
+    def array(name: str, kind: type[np.generic], *shape: int) -> Any:
+        return take_array(data, damaged, name, kind, *shape)
+
+    recorder.moves = array("moves", np.int64, len(MOVES))
+    return ChainState(
+        sweep=0,
+        entity=np.empty(0, np.int32),
+        entities=0,
+        theta=array("theta", np.float64, levels),
+        beta=array("beta", np.float64, *rates),
+        closeness=array("closeness", np.float64, rates[1]),
+        class_weight=array("class_weight", np.float64, model.classes),
+        class_theta=array("class_theta", np.float64, *model.class_shape),
+        hyperparameters=array(
+            "hyperparameters", np.float64, len(model.partition_prior.hyperparameters)
+        ),
+        level_counts=array("level_counts", np.int64, levels),
+        distorted=array("distorted", np.int64, *rates),
+        telling=array("telling", np.int64, *rates),
+        slips=array("slips", np.int64, *rates),
+        class_counts=array("class_counts", np.int64, model.classes),
+        class_levels=array("class_levels", np.int64, *model.class_shape),
+        grade=np.empty(0, np.uint8),
+    )

@@ -1,0 +1,55 @@
+"""Parts of the records and sums of whole numbers: the same however the work is shared out."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import smered
+from smered.parts import RECORDS_PER_PART, cut_records
+from smered.sums import add_up, as_floats
+from smered.tuning import Totals, add_totals
+
+
+def test_parts_end_with_blocks():
+    assert cut_records(np.array([5, 1, 1, 5, 4]), 2).tolist() == [0, 12, 16]
+    assert cut_records(np.array([5, 1, 1, 5, 4]), 4).tolist() == [0, 5, 12, 16]
+    assert cut_records(np.array([7])).tolist() == [0, 7]
+    many = np.full(3000, 500)
+    cuts = cut_records(many)
+    assert len(cuts) - 1 == many.sum() // RECORDS_PER_PART
+    assert (cuts % 500 == 0).all()
+
+
+def test_sums_do_not_depend_on_the_order():
+    values = np.random.default_rng(2).normal(-30, 200, (1000, 3))
+    whole = add_up(values)
+    assert (add_up(values[::-1]) == whole).all()
+    assert (add_up(values[:400]) + add_up(values[400:]) == whole).all()
+    assert as_floats(whole) == pytest.approx(values.sum(axis=0), abs=1e-9)
+
+
+def test_totals_of_parts_add_up():
+    parts = [Totals(10, 2, 7, 3), Totals(0, 4, 4, 0), Totals(5, 0, 2, 2)]
+    assert add_totals(parts) == Totals(15, 6, 13, 2)
+
+
+def test_a_run_in_parts_has_the_posterior_of_one_part(tmp_path):
+    data = smered.simulate.simulate({("a",): 60, ("a", "b"): 80}, [6, 8, 7, 9], seed=3)
+    records = smered.Records.from_frames(
+        data.tables, columns=data.fields, id="id", blocks=data.fields[:1]
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        one, four = (
+            smered.sample(
+                smered.Model(records, data.fields),
+                out=tmp_path / str(parts), parts=parts, draws=20, burn_in=20, chains=2, threads=1,
+            )
+            for parts in (1, 4)
+        )  # fmt: skip
+    assert len(list((tmp_path / "4" / "records").glob("part-*"))) > 1
+    assert len(list((tmp_path / "1" / "records").glob("part-*"))) == 1
+    for chain in range(2):
+        for draw in range(20):
+            assert (one.at(chain, draw).entities == four.at(chain, draw).entities).all()
