@@ -6,6 +6,7 @@ import re
 import sys
 import traceback
 import warnings
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -77,11 +78,12 @@ def with_addresses(arguments: list[str]) -> list[str]:
     ['link', '--ray=auto', 'a.csv']
     >>> with_addresses(["link", "--ray", "head:6379", "a.csv"])
     ['link', '--ray', 'head:6379', 'a.csv']
+    >>> with_addresses([])
+    []
     """
-    after = [*arguments[1:], ""]
     return [
         "--ray=auto" if argument == "--ray" and not ADDRESS.fullmatch(following) else argument
-        for argument, following in zip(arguments, after, strict=True)
+        for argument, following in zip_longest(arguments, arguments[1:], fillvalue="")
     ]
 
 
