@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["Bools", "Clusters", "Floats", "Int32s", "Int64s", "Layout", "Parameters"]
-__all__ += ["BlockPrior", "Scratch", "Statistics", "Toggles", "Uint8s", "Uint32s"]
+__all__ += ["BlockPrior", "LinkagePrior", "Scratch", "Statistics", "Toggles", "Uint8s", "Uint32s"]
 
 Bools: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
@@ -23,7 +23,7 @@ Uint32s: TypeAlias = NDArray[np.uint32]
 
 # Typed, so that kernels are not compiled once more for each constant they are called with.
 ZERO, UNIT = np.int64(0), np.int64(1)
-UNLIMITED = -1  # BlockPrior.free of a prior that does not count labels
+UNLIMITED = -1  # free labels of a prior that does not count them
 TOP_GRADE = 255  # of a candidate: its weight
 COIN_SIDES = 2048  # Layout.uniform_share is a share of this
 UNITS, LOW_UNITS = 65536.0, 4294967296.0  # of sums in whole numbers; see `smered.sums`
@@ -76,8 +76,16 @@ class Parameters(NamedTuple):
     small: int  # clusters up to this size are weighed by products, larger ones in logs
 
 
+class LinkagePrior(NamedTuple):
+    """The prior on the linkage of all records, given what makes blocks independent (equation 8)."""
+
+    log_unit: float  # log weight of one more cluster
+    free: int  # labels that all blocks together may still use, or UNLIMITED
+    log_size: Floats  # (largest cluster + 1,) log W[size]
+
+
 class BlockPrior(NamedTuple):
-    """The prior on the linkage, conditioned so that blocks are independent (equation 8)."""
+    """The same, shared out over blocks or over parts (see `smered.labels`), which are now alone."""
 
     log_unit: Floats  # (B,) log weight of one more cluster in a block
     free: Int64s  # (B,) labels the block may still use, or UNLIMITED

@@ -52,7 +52,7 @@ class Model:
     def __post_init__(self) -> None:
         if not 1 <= self.classes <= MOST_CLASSES:
             raise ConfigError(f"classes = {self.classes} must be between 1 and {MOST_CLASSES}")
-        if self.classes > 1 and isinstance(self.pairs, RotatingBlocks):
+        if self.classes > 1 and self.rotates:
             raise ConfigError("rotating blocks know no latent classes; use informed pairs")
         if not self.fields:
             raise ConfigError("no fields given; name at least one column to compare")
@@ -112,6 +112,11 @@ class Model:
     def partition_prior(self) -> Prior:
         """The prior on the linkage of these files."""
         return self.prior.for_files(self.records.files, self.file_sizes, self.single)
+
+    @property
+    def rotates(self) -> bool:
+        """Whether blocks rotate, so that clusters may be anywhere."""
+        return isinstance(self.pairs, RotatingBlocks)
 
     @cached_property
     def exact(self) -> Bools:

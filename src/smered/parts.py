@@ -1,7 +1,8 @@
-"""Parts: runs of neighbouring blocks, the pieces in which a chain's linkage is kept and shared out.
+"""Parts: runs of neighbouring records, the pieces in which a chain's linkage is kept.
 
-They depend on the records alone, so that a run has the same files wherever it runs, and can go on
-elsewhere.
+A part keeps the clusters whose first record is in it. Parts end where blocks end, unless blocks
+rotate: then a cluster may reach into other parts. They depend on the records alone, so that a run
+has the same files wherever it runs, and can go on elsewhere.
 """
 
 from typing import NamedTuple
@@ -32,10 +33,16 @@ class Cuts(NamedTuple):
         return len(self.record) - 1
 
 
-def cut_records(block_sizes: Int64s, parts: int | None = None) -> Int64s:
-    """Cut the records, in kernel order, between blocks: into so many parts of about one size."""
+def cut_records(
+    block_sizes: Int64s, parts: int | None = None, *, anywhere: bool = False
+) -> Int64s:
+    """Cut the records, in kernel order, between blocks: into so many parts of about one size.
+
+    With `anywhere`, parts may end within blocks.
+    """
     end = np.cumsum(block_sizes)
     wanted = parts or -(-int(end[-1]) // RECORDS_PER_PART)
     ideal = end[-1] * np.arange(1, wanted) / wanted
-    cuts = end[np.searchsorted(end, ideal)]  # the first end of a block that is not before
+    # else the first end of a block that is not before
+    cuts = np.ceil(ideal) if anywhere else end[np.searchsorted(end, ideal)]
     return np.unique(np.concatenate(([0], cuts, [end[-1]]))).astype(np.int64)

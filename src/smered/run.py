@@ -234,7 +234,8 @@ class Here:
     def seat(self, chain: int) -> tuple[Serial, LocalLinkage]:
         """What runs a chain, and what keeps its linkage."""
         execute = make_executor(self.model, self._layout, self._threads)
-        return execute, LocalLinkage(chain, self.model.order, self._cuts)
+        crossing = self.model.rotates and self._cuts.parts > 1
+        return execute, LocalLinkage(chain, self.model.order, self._cuts, crossing=crossing)
 
     def recover(self, error: Exception) -> None:
         """Nothing is lost here that could be found again."""

@@ -13,12 +13,9 @@ import numpy as np
 from smered.counts import draw_counts
 from smered.errors import ConfigError
 from smered.execute.contract import Executor
-from smered.execute.serial import Serial
 from smered.joint import doubtful_fields, draw_jointly
-from smered.layout import COIN_SIDES, BlockPrior, Int64s, Parameters, Statistics
+from smered.layout import COIN_SIDES, Int64s, LinkagePrior, Parameters, Statistics
 from smered.model import PROPOSALS_PER_RECORD, Model, usual_proposals
-from smered.pairs import RotatingBlocks
-from smered.rotating import rotating_sweep
 from smered.state import (
     AFTER,
     GRADING,
@@ -127,12 +124,8 @@ def run_chain(
             field = doubtful[turn % len(doubtful)]
             draw_jointly(state, model, field, execute, settings.seed, chain, rng)
         tables = tabulate_state(state, model)
-        if isinstance(model.pairs, RotatingBlocks):
-            assert isinstance(execute, Serial)  # others refuse rotating blocks
-            statistics = rotating_sweep(state, model, tables, execute, settings.seed, chain, rng)
-        else:
-            prior = condition_prior(state, model, rng)
-            statistics = execute.sweep(state, tables, prior, settings.seed, chain)
+        prior = condition_prior(state, model, rng)
+        statistics = execute.sweep(state, tables, prior, settings.seed, chain)
         keep_counts(state, statistics, tables, model, settings.seed, chain)
         state.entities = int(statistics.entities[0])
 
@@ -153,7 +146,7 @@ def grade(
     """Grade candidates by the state as it is, and by the states that they were graded by before."""
     tables = tabulate_state(state, model)
     prior = condition_prior(state, model, generator(settings.seed, chain, state.sweep, GRADING))
-    execute.grade(state, tables, prior, before)
+    execute.grade(state, tables, prior, before, settings.seed, chain)
 
 
 def tune(state: ChainState, model: Model, settings: Settings, execute: Executor) -> list[int]:
@@ -210,13 +203,13 @@ def draw_parameters(
         state.hyperparameters = model.partition_prior.update(state.hyperparameters, sizes, rng)
 
 
-def condition_prior(state: ChainState, model: Model, rng: np.random.Generator) -> BlockPrior:
-    """Make the blocks independent for one sweep (equation 8)."""
+def condition_prior(state: ChainState, model: Model, rng: np.random.Generator) -> LinkagePrior:
+    """Make the blocks independent for one sweep, once they share the free labels (equation 8)."""
     log_unit, free = model.partition_prior.condition(
-        state.hyperparameters, state.entities, model.block_sizes, rng
+        state.hyperparameters, state.entities, model.size, rng
     )
     log_size = model.partition_prior.log_size(model.largest_cluster, state.hyperparameters)
-    return BlockPrior(log_unit, free, log_size)
+    return LinkagePrior(log_unit, free, log_size)
 
 
 def log_classes(state: ChainState, model: Model) -> float:

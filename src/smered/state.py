@@ -16,8 +16,9 @@ __all__ += ["tabulate", "tabulate_state"]
 
 LEAST_THETA, LEAST_BETA, LARGEST_BETA = 1e-300, 1e-100, 1.0 - 2.0**-53
 LARGEST_CLOSENESS, FIRST_CLOSENESS = 1.0 - 1e-9, 0.9
-# before and after the proposals of a sweep, between sweeps, and before all of them
-BEFORE, AFTER, GRADING, STARTING = 0, 1, 2, 3
+# what is drawn: before and after the proposals of a sweep, between sweeps, before all of them, the
+# owners of labels in a sweep or between two, and fields to condition on
+BEFORE, AFTER, GRADING, STARTING, SHARING, SHARING_GRADES, ROTATING = range(7)
 WORDS = 4  # random numbers of one step of Philox
 LARGEST_LOG_PRODUCT = 300.0  # brackets of clusters up to `small` stay far below overflow
 
@@ -44,10 +45,12 @@ class ChainState:
     grade: Uint8s  # of each candidate, from the second half of the burn-in on; empty before
 
 
-def generator(seed: int, chain: int, sweep: int, when: int = BEFORE) -> np.random.Generator:
-    """The generator of what is drawn once per sweep."""
+def generator(
+    seed: int, chain: int, sweep: int, when: int = BEFORE, number: int = 0
+) -> np.random.Generator:
+    """The generator of what is drawn once per sweep, or once for each of a number of things."""
     key = np.array([seed, chain], np.uint64)
-    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, sweep, when]))
+    return np.random.Generator(np.random.Philox(key=key, counter=[0, number, sweep, when]))
 
 
 class Classes(NamedTuple):
@@ -221,7 +224,8 @@ def link_equal(columns: list[Int32s], model: Model, layout: Layout) -> Int32s:
     other files, the second with the second, and so on.
     """
     n = len(layout.cell)
-    block = np.repeat(np.arange(len(model.block_sizes), dtype=np.int32), model.block_sizes)
+    sizes = np.diff(layout.block_start)
+    block = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     group = number_rows([block, *columns], n)
     file = layout.cell_file[layout.cell]
     by_group = np.lexsort((file, group))

@@ -22,7 +22,7 @@ from smered.model import Model
 from smered.pairs import Arranged, InformedPairs, PairChoice, PairTables, Pattern
 from smered.records import Records
 from smered.sampler import condition_prior
-from smered.state import ChainState, generator, start_state, tabulate_state
+from smered.state import SHARING, ChainState, generator, start_state, tabulate_state
 
 __all__ = ["compile_kernels"]
 
@@ -67,8 +67,9 @@ def compile_proposals() -> None:
     model, execute, state = example(AllPairs())
     tables = tabulate_state(state, model)
     prior = condition_prior(state, model, generator(0, 0, 1))
-    execute.evenness(state, tables, prior)
-    execute.propose(state, tables, prior, 0, 0)
+    execute.grade(state, tables, prior, 0, 0, 0)
+    by_group = execute.by_group(prior, 0, 0, 1, SHARING)
+    execute.propose(state, tables, execute.by_block(by_group, 0, 0, 1, SHARING), 0, 0)
 
 
 def compile_others() -> None:

@@ -26,13 +26,18 @@ MUTANTS = {
     "no-hastings-factor": (
         "kernels/moves.py", "log_back = -(size - 2) * LOG_2", "log_back = 0.0", CHAIN),
     "n-for-n-minus-N": (
-        "priors/uniform.py", "rng.multinomial(records - entities,", "rng.multinomial(records,",
+        "priors/uniform.py", "return 0.0, records - entities", "return 0.0, records",
         CHAIN),
     "stale-weight-after-a-move": (
         "kernels/moves.py", "clusters.log_weight[name] = left if last < size else right",
         "pass", CHAIN),
     "labels-not-returned": (
         "kernels/moves.py", "free -= more", "free -= 0", CHAIN),
+    "labels-weigh-nothing": (
+        "labels.py", "return log_unit - np.log(chance), found", "return log_unit * chance, found",
+        CHAIN),
+    "labels-of-another-group": (
+        "labels.py", "int(prior.free[group])", "int(prior.free[0])", CHAIN),
     "distortions-not-counted": (
         "kernels/latent.py", "statistics.distorted[row, field] += 1",
         "statistics.distorted[row, field] += 0", COUNTS),

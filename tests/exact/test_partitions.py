@@ -2,6 +2,7 @@
 
 import pytest
 
+from smered import parts
 from smered.pairs import InformedPairs, UniformPairs
 from smered.priors import ClusterSizes, Ewens, PitmanYor, UniformLabels, UniformPartitions
 from tests.exact.cases import (
@@ -68,6 +69,16 @@ def test_transfers_with_uneven_candidate_lists(duplicates):
 @pytest.mark.parametrize(("prior", "settings", "pairs"), CASES)
 def test_frequencies_match_enumeration(prior, settings, pairs):
     model = tiny_model(prior=prior, pairs=pairs, **settings)
+    theta, beta = fixed_parameters(model)
+    found = run_fixed(model, theta, beta, SWEEPS)
+    assert total_variation(found, exact_posterior(model, theta, beta)) < BOUND
+
+
+@pytest.mark.smoke
+def test_labels_shared_out_over_groups(monkeypatch):
+    """As for many records: labels go to a group of blocks first, then to a block of it."""
+    monkeypatch.setattr(parts, "RECORDS_PER_PART", 3)
+    model = tiny_model(prior=UniformLabels(), blocks=2)
     theta, beta = fixed_parameters(model)
     found = run_fixed(model, theta, beta, SWEEPS)
     assert total_variation(found, exact_posterior(model, theta, beta)) < BOUND

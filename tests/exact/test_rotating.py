@@ -3,19 +3,22 @@
 import numpy as np
 import pytest
 
+from smered import rotating
 from smered.execute import make_executor
 from smered.pairs import RotatingBlocks
 from smered.priors import ClusterSizes, Ewens, PitmanYor, UniformLabels, UniformPartitions
-from smered.rotating import choose_fields, rotating_sweep
+from smered.rotating import choose_fields
+from smered.sampler import condition_prior
 from smered.state import check_state, generator, start_state
 from tests.exact.cases import fixed_parameters, fixed_tables, tiny_model, total_variation
 from tests.exact.reference import exact_posterior
 
-SWEEPS = 10_000
+SWEEPS = 15_000
 CASES = {
     "labels": {"prior": UniformLabels()},
     "labels-exact-field": {"prior": UniformLabels(), "exact": True},
     "labels-two-blocks": {"prior": UniformLabels(), "blocks": 2},
+    "labels-in-groups": {"prior": UniformLabels(), "blocks": 2},
     "partitions-no-duplicates": {"prior": UniformPartitions(), "duplicates": False},
     "ewens-by-file": {"prior": Ewens(2.0), "distortion": "file"},
     "pitman-yor": {"prior": PitmanYor(1.5, 0.3)},
@@ -26,7 +29,9 @@ CASES = {
 @pytest.mark.parametrize(
     "case", [pytest.param("labels", marks=pytest.mark.smoke), *list(CASES)[1:]]
 )
-def test_frequencies_match_enumeration(case):
+def test_frequencies_match_enumeration(case, monkeypatch):
+    if case == "labels-in-groups":  # as blocks of many records are
+        monkeypatch.setattr(rotating, "RECORDS_PER_GROUP", 2)
     model = tiny_model(pairs=RotatingBlocks(1.0, 4.0), **CASES[case])
     theta, beta = fixed_parameters(model)
     expected = exact_posterior(model, theta, beta)
@@ -39,8 +44,8 @@ def test_frequencies_match_enumeration(case):
     found = {}
     for sweep in range(SWEEPS):
         state.sweep = sweep + 1
-        rng = generator(5, 1, state.sweep)
-        statistics = rotating_sweep(state, model, tables, execute, 5, 1, rng)
+        prior = condition_prior(state, model, generator(5, 1, state.sweep))
+        statistics = execute.sweep(state, tables, prior, 5, 1)
         state.entities = int(statistics.entities[0])
         if sweep % 5000 == 0:
             check_state(state, model, layout)

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import smered
+from smered.labels import Groups, share_over_blocks, share_over_groups
+from smered.layout import LinkagePrior
 from smered.parts import RECORDS_PER_PART, cut_records
 from smered.sums import add_up, as_floats
 from smered.tuning import Totals, add_totals
@@ -19,6 +21,27 @@ def test_parts_end_with_blocks():
     cuts = cut_records(many)
     assert len(cuts) - 1 == many.sum() // RECORDS_PER_PART
     assert (cuts % 500 == 0).all()
+
+
+def test_parts_may_end_anywhere():
+    assert cut_records(np.array([16]), 3, anywhere=True).tolist() == [0, 6, 11, 16]
+    assert cut_records(np.array([2, 3]), 9, anywhere=True).tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_labels_of_some_blocks_are_those_of_all():
+    """Whoever holds some blocks finds the labels that they have among all blocks."""
+    sizes = np.random.default_rng(1).integers(1, 60_000, 40)
+    whole = Groups.of(sizes)
+    assert len(whole.sizes) > 3
+    prior = LinkagePrior(0.0, 100_000, np.zeros(3))
+    by_group = share_over_groups(prior, whole.sizes, 1, 0, 5, 2)
+    everywhere = share_over_blocks(by_group, whole, 1, 0, 5, 2)
+    assert by_group.free.sum() == everywhere.free.sum() == 100_000
+    assert np.exp(-everywhere.log_unit) == pytest.approx(sizes / sizes.sum())
+    for first, last in ((0, 40), (0, 7), (7, 23), (23, 40), (39, 40)):
+        some = share_over_blocks(by_group, Groups.of(sizes, first, last), 1, 0, 5, 2)
+        assert (some.free == everywhere.free[first:last]).all()
+        assert (some.log_unit == everywhere.log_unit[first:last]).all()
 
 
 def test_sums_do_not_depend_on_the_order():

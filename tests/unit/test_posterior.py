@@ -18,7 +18,7 @@ from smered.posterior.draws import common_draws
 from smered.posterior.estimate import expected_loss
 from smered.records import Records
 from smered.sampler import Settings
-from smered.store.lifetimes import LifetimeRecorder, Lifetimes
+from smered.store.lifetimes import Held, LifetimeRecorder, Lifetimes
 
 FILES = ("a", "b", "c")
 
@@ -31,9 +31,9 @@ class FakeRun:
         self._draws = len(linkages[0])
         tables = []
         for chain, draws in enumerate(linkages):
-            recorder = LifetimeRecorder(chain, order)
+            recorder, position = LifetimeRecorder(chain, len(order)), np.arange(len(order))
             for number, labels in enumerate(draws):
-                tables.append(recorder.add(number, labels))
+                tables.append(recorder.add(number, Held(position, labels, order)))
             tables.append(recorder.living(self._draws - 1))
         self._lifetimes = Lifetimes.from_table(
             pa.concat_tables(tables),

@@ -7,7 +7,7 @@ the parameters, the prior, the seed and the chain alone, and consists of sums of
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from smered.layout import BlockPrior, Floats, Int32s, Int64s, Parameters, Statistics
+from smered.layout import Floats, Int32s, Int64s, LinkagePrior, Parameters, Statistics
 from smered.state import ChainState
 
 __all__ = ["Executor", "FoundToggles"]
@@ -44,7 +44,7 @@ class Executor(Protocol):
         ...
 
     def sweep(
-        self, state: ChainState, parameters: Parameters, prior: BlockPrior, seed: int, chain: int
+        self, state: ChainState, parameters: Parameters, prior: LinkagePrior, seed: int, chain: int
     ) -> Statistics:
         """Propose splits and merges in every block, then draw y and z."""
         ...
@@ -54,7 +54,13 @@ class Executor(Protocol):
         ...
 
     def grade(
-        self, state: ChainState, parameters: Parameters, prior: BlockPrior, before: int
+        self,
+        state: ChainState,
+        parameters: Parameters,
+        prior: LinkagePrior,
+        before: int,
+        seed: int,
+        chain: int,
     ) -> None:
         """Grade candidates by the state as it is, and by so many states before it."""
         ...

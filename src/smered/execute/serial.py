@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from smered.doubtful import find_doubtful, no_toggles
 from smered.errors import RunError
 from smered.execute.contract import FoundToggles
+from smered.labels import Groups, share_over_blocks, share_over_groups
 from smered.layout import (
     MOST_AGREED,
     BlockPrior,
@@ -17,13 +18,15 @@ from smered.layout import (
     Int32s,
     Int64s,
     Layout,
+    LinkagePrior,
     Parameters,
     Scratch,
     Statistics,
     Toggles,
 )
 from smered.model import Model
-from smered.state import ChainState, start_linkage
+from smered.rotating import rotating_sweep
+from smered.state import SHARING, SHARING_GRADES, ChainState, start_linkage
 from smered.sums import add_up
 from smered.tuning import (
     Totals,
@@ -52,14 +55,18 @@ class Desk(NamedTuple):
 class Serial:
     """Runs sweeps over all blocks, one after the other; see `Executor`.
 
-    Besides what a chain asks, `latent` draws y and z themselves, and `true_values`, `propose` and
-    `use` serve rotating blocks.
+    `groups` are those that labels are shared out over (default: those of the model's blocks).
+    Besides what a chain asks, `latent` draws y and z themselves; `true_values`, `propose` and `use`
+    serve rotating blocks.
     """
 
-    def __init__(self, model: Model, layout: Layout, workers: int = 1) -> None:
+    def __init__(
+        self, model: Model, layout: Layout, workers: int = 1, groups: Groups | None = None
+    ) -> None:
         n = len(layout.cell)
         near_levels = np.diff(model.field_start)[model.near].max(initial=0)
         self.layout = layout
+        self.groups = Groups.of(model.block_sizes) if groups is None else groups
         self.before = 0  # records that stand before those of the layout
         self._model = model
         self._doubtful: dict[int, Toggles] = {}
@@ -113,11 +120,21 @@ class Serial:
         return found
 
     def sweep(
-        self, state: ChainState, parameters: Parameters, prior: BlockPrior, seed: int, chain: int
+        self, state: ChainState, parameters: Parameters, prior: LinkagePrior, seed: int, chain: int
     ) -> Statistics:
         """Propose splits and merges in every block, then draw y and z."""
+        if self._model.rotates:
+            return rotating_sweep(self, self._model, state, parameters, prior, seed, chain)
+        by_group = self.by_group(prior, seed, chain, state.sweep, SHARING)
+        return self.sweep_groups(state, parameters, by_group, seed, chain)
+
+    def sweep_groups(
+        self, state: ChainState, parameters: Parameters, by_group: BlockPrior, seed: int, chain: int
+    ) -> Statistics:
+        """A sweep, given the labels of each group."""
         from smered.kernels.sweep import count_blocks
 
+        prior = self.by_block(by_group, seed, chain, state.sweep, SHARING)
         clusters = Clusters(state.entity, *self._rings)
 
         def work(desk: Desk, first: int, last: int) -> None:
@@ -126,6 +143,18 @@ class Serial:
             count_blocks(*place, clusters, *desk)
 
         return self._run(work)
+
+    def by_group(
+        self, prior: LinkagePrior, seed: int, chain: int, sweep: int, when: int
+    ) -> BlockPrior:
+        """Share labels out over groups of blocks."""
+        return share_over_groups(prior, self.groups.sizes, seed, chain, sweep, when)
+
+    def by_block(
+        self, by_group: BlockPrior, seed: int, chain: int, sweep: int, when: int
+    ) -> BlockPrior:
+        """Share the labels of each group out over its blocks."""
+        return share_over_blocks(by_group, self.groups, seed, chain, sweep, when)
 
     def propose(
         self, state: ChainState, parameters: Parameters, prior: BlockPrior, seed: int, chain: int
@@ -140,13 +169,14 @@ class Serial:
         return self._run(work)
 
     def count(self, state: ChainState, parameters: Parameters, seed: int, chain: int) -> Statistics:
-        """Count y and z of the linkage as it is."""
-        from smered.kernels.sweep import count_blocks
+        """Count y and z of the linkage as it is, and weigh it."""
+        from smered.kernels.sweep import count_blocks, weigh_blocks
 
         clusters = Clusters(state.entity, *self._rings)
 
         def work(desk: Desk, first: int, last: int) -> None:
             place = (first, last, seed, chain, state.sweep, self.layout, parameters)
+            weigh_blocks(first, last, self.layout, parameters, clusters, desk.scratch)
             count_blocks(*place, clusters, *desk)
 
         return self._run(work)
@@ -184,9 +214,29 @@ class Serial:
         return true
 
     def grade(
-        self, state: ChainState, parameters: Parameters, prior: BlockPrior, before: int
+        self,
+        state: ChainState,
+        parameters: Parameters,
+        prior: LinkagePrior,
+        before: int,
+        seed: int,
+        chain: int,
     ) -> None:
         """Grade candidates by the state as it is, and by so many states before it."""
+        by_group = self.by_group(prior, seed, chain, state.sweep, SHARING_GRADES)
+        self.grade_groups(state, parameters, by_group, before, seed, chain)
+
+    def grade_groups(
+        self,
+        state: ChainState,
+        parameters: Parameters,
+        by_group: BlockPrior,
+        before: int,
+        seed: int,
+        chain: int,
+    ) -> None:
+        """Grade candidates, given the labels of each group."""
+        prior = self.by_block(by_group, seed, chain, state.sweep, SHARING_GRADES)
         evenness = self.evenness(state, parameters, prior)
         state.grade = grade_candidates(evenness, state.grade, before)
 

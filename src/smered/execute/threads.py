@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from smered.execute.serial import Desk, Serial
+from smered.labels import Groups
 from smered.layout import Layout
 from smered.model import Model
 
@@ -19,8 +20,10 @@ ROUNDS = 4  # in each, half of what is left is shared out, so that the last chun
 class Threads(Serial):
     """Runs chunks of neighbouring blocks on a pool of threads; kernels release the GIL."""
 
-    def __init__(self, model: Model, layout: Layout, threads: int) -> None:
-        super().__init__(model, layout, workers=threads)
+    def __init__(
+        self, model: Model, layout: Layout, threads: int, groups: Groups | None = None
+    ) -> None:
+        super().__init__(model, layout, threads, groups)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="smered")
         self._threads = threads
         self._chunks = shrinking_chunks(layout, threads)

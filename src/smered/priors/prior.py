@@ -5,9 +5,9 @@ from typing import Protocol
 
 import numpy as np
 
-from smered.layout import UNLIMITED, Bools, Floats, Int64s
+from smered.layout import Bools, Floats, Int64s
 
-__all__ = ["Prior", "slice_step", "unlimited"]
+__all__ = ["Prior", "slice_step"]
 
 
 class Prior(Protocol):
@@ -27,9 +27,12 @@ class Prior(Protocol):
         ...
 
     def condition(
-        self, values: Floats, entities: int, block_sizes: Int64s, rng: np.random.Generator
-    ) -> tuple[Floats, Int64s]:
-        """Make blocks independent: each block's log weight per cluster, and its free labels."""
+        self, values: Floats, entities: int, records: int, rng: np.random.Generator
+    ) -> tuple[float, int]:
+        """Make blocks independent: the log weight of a cluster, and the labels that are free.
+
+        Free labels are shared out over blocks, if they are counted; else they are UNLIMITED.
+        """
         ...
 
     def log_size(self, largest: int, values: Floats) -> Floats:
@@ -43,12 +46,6 @@ class Prior(Protocol):
     def for_files(self, files: Sequence[str], records: Int64s, single: Bools) -> "Prior":
         """The prior for these files, given their records and which of them hold no duplicates."""
         ...
-
-
-def unlimited(log_unit: float, block_sizes: Int64s) -> tuple[Floats, Int64s]:
-    """The same weight per cluster in every block, and no count of labels."""
-    blocks = len(block_sizes)
-    return np.full(blocks, log_unit), np.full(blocks, UNLIMITED, np.int64)
 
 
 def slice_step(

@@ -8,8 +8,8 @@ from typing import Self
 import numpy as np
 
 from smered.errors import ConfigError
-from smered.layout import Bools, Floats, Int64s
-from smered.priors.prior import slice_step, unlimited
+from smered.layout import UNLIMITED, Bools, Floats, Int64s
+from smered.priors.prior import slice_step
 
 __all__ = ["Ewens", "PitmanYor"]
 
@@ -75,14 +75,14 @@ class PitmanYor:
         return drawn
 
     def condition(
-        self, values: Floats, entities: int, block_sizes: Int64s, rng: np.random.Generator
-    ) -> tuple[Floats, Int64s]:
+        self, values: Floats, entities: int, records: int, rng: np.random.Generator
+    ) -> tuple[float, int]:
         """Given t ~ Gamma(c / d + N), each cluster weighs d * t; without discount it weighs c."""
         concentration, discount = self._fixed(values)
         if discount == 0:
-            return unlimited(math.log(concentration), block_sizes)
+            return math.log(concentration), UNLIMITED
         t = rng.standard_gamma(concentration / discount + entities)
-        return unlimited(math.log(discount * t), block_sizes)
+        return math.log(discount * t), UNLIMITED
 
     def log_size(self, largest: int, values: Floats) -> Floats:
         """Log (1 - d)_{s-1}, a rising factorial."""

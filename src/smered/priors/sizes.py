@@ -8,8 +8,8 @@ from functools import lru_cache
 import numpy as np
 
 from smered.errors import ConfigError
-from smered.layout import Bools, Floats, Int64s
-from smered.priors.prior import Prior, slice_step, unlimited
+from smered.layout import UNLIMITED, Bools, Floats, Int64s
+from smered.priors.prior import Prior, slice_step
 
 __all__ = ["ClusterSizes", "SizesInFiles"]
 
@@ -63,10 +63,10 @@ class DrawnSizes:
     """What priors share whose clusters are drawn one by one: V[N] = N!."""
 
     def condition(
-        self, values: Floats, entities: int, block_sizes: Int64s, rng: np.random.Generator
-    ) -> tuple[Floats, Int64s]:
+        self, values: Floats, entities: int, records: int, rng: np.random.Generator
+    ) -> tuple[float, int]:
         """Given t ~ Gamma(N + 1), each cluster weighs t."""
-        return unlimited(math.log(rng.standard_gamma(entities + 1.0)), block_sizes)
+        return math.log(rng.standard_gamma(entities + 1.0)), UNLIMITED
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from smered.layout import Bools, Floats, Int64s
-from smered.priors.prior import unlimited
+from smered.layout import UNLIMITED, Bools, Floats, Int64s
 
 __all__ = ["UniformLabels", "UniformPartitions"]
 
@@ -50,18 +49,10 @@ class UniformLabels(Fixed):
     """
 
     def condition(
-        self, values: Floats, entities: int, block_sizes: Int64s, rng: np.random.Generator
-    ) -> tuple[Floats, Int64s]:
-        """Give each free label to a block with probability q proportional to its size."""
-        records = int(block_sizes.sum())
-        share = block_sizes / records
-        # Blocks of one record never use a label: they share one draw.
-        active = block_sizes > 1
-        rest = 1.0 - share[active].sum()
-        drawn = rng.multinomial(records - entities, np.append(share[active], max(rest, 0.0)))
-        free = np.zeros(len(block_sizes), np.int64)
-        free[active] = drawn[:-1]
-        return -np.log(share), free
+        self, values: Floats, entities: int, records: int, rng: np.random.Generator
+    ) -> tuple[float, int]:
+        """Of n labels, n - N are free."""
+        return 0.0, records - entities
 
     def log_entities(self, values: Floats, entities: int, records: int) -> float:
         """Log n! / (n - N)!."""
@@ -72,10 +63,10 @@ class UniformPartitions(Fixed):
     """Every legal partition is equally likely. It over-links data with many records."""
 
     def condition(
-        self, values: Floats, entities: int, block_sizes: Int64s, rng: np.random.Generator
-    ) -> tuple[Floats, Int64s]:
+        self, values: Floats, entities: int, records: int, rng: np.random.Generator
+    ) -> tuple[float, int]:
         """Blocks are independent already."""
-        return unlimited(0.0, block_sizes)
+        return 0.0, UNLIMITED
 
     def log_entities(self, values: Floats, entities: int, records: int) -> float:
         """V = 1."""

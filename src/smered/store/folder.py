@@ -75,7 +75,7 @@ class RunFolder:
         `provenance` is kept in run.json as it is. The linkage is kept in so many `parts`.
         """
         cls.check_target(path, replace=replace)
-        cuts = cut_records(model.block_sizes, parts)
+        cuts = cut_records(model.block_sizes, parts, anywhere=model.rotates)
         content = {
             "format": FORMAT,
             "smered": smered.__version__,

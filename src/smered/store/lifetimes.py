@@ -7,6 +7,7 @@ draw of an unbroken run of draws that have it.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from smered.errors import DataError
 from smered.layout import Int32s, Int64s
 from smered.store.disk import as_numpy
 
-__all__ = ["LIFETIMES", "LifetimeRecorder", "Lifetimes"]
+__all__ = ["LIFETIMES", "NOTHING", "Held", "LifetimeRecorder", "Lifetimes"]
 
 LIFETIMES = pa.schema(
     [
@@ -29,42 +30,67 @@ LIFETIMES = pa.schema(
 )
 
 
+class Held(NamedTuple):
+    """The records of some clusters, by their position in the kernel order.
+
+    A cluster is named by its first record, counted from the first one of the part it belongs to.
+    """
+
+    position: Int64s  # (m,) ascending
+    entity: Int32s  # (m,) the cluster of each
+    record: Int64s  # (m,) record number of each
+
+    def clusters_of(self, position: Int64s) -> Int32s:
+        """The clusters of the records at other positions, -1 for those that are not held."""
+        if position is self.position:
+            return self.entity
+        if not len(self.position):
+            return np.full(len(position), -1, np.int32)
+        at = np.minimum(np.searchsorted(self.position, position), len(self.position) - 1)
+        return np.where(self.position[at] == position, self.entity[at], np.int32(-1))
+
+
+NOTHING = Held(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int64))
+
+
 class LifetimeRecorder:
-    """Follows one chain's linkage from draw to draw and reports clusters as they end."""
+    """Follows one chain's linkage from draw to draw and reports clusters as they end.
+
+    It follows the clusters whose first record is one of so many `firsts`: those of a part.
+    """
 
     def __init__(
-        self, chain: int, order: Int64s, entity: Int32s | None = None, born: Int32s | None = None
+        self, chain: int, firsts: int, held: Held = NOTHING, born: Int32s | None = None
     ) -> None:
         self.chain = chain
-        self._order = order  # (n,) record number at each position of the kernel order
-        self.entity = np.empty(0, np.int32) if entity is None else entity  # at the last draw
-        self.born = np.zeros(len(order), np.int32) if born is None else born  # by first record
+        self.held = held  # at the last draw
+        self.born = np.zeros(firsts, np.int32) if born is None else born  # by first record
 
-    def add(self, draw: int, entity: Int32s) -> pa.Table:
+    def add(self, draw: int, held: Held) -> pa.Table:
         """Take the linkage of a draw; return the lifetimes that ended with the draw before."""
-        if not len(self.entity):
-            self.entity = entity.copy()
-            self.born.fill(draw)
-            return LIFETIMES.empty_table()
-        before, sizes_before = self.entity, np.bincount(self.entity, minlength=len(entity))
-        sizes = np.bincount(entity, minlength=len(entity))
+        before, firsts = self.held, len(self.born)
+        sizes_before = np.bincount(before.entity, minlength=firsts)
+        sizes = np.bincount(held.entity, minlength=firsts)
         # A cluster lives on exactly if its first record and its size stay for all its members.
-        changed = (entity != before) | (sizes[entity] != sizes_before[before])
-        ended = np.zeros(len(entity), np.bool_)
-        ended[before[changed]] = True
-        table = self._rows(np.flatnonzero(ended[before]), draw - 1)
-        self.born[entity[changed]] = draw
-        self.entity = entity.copy()
+        changed = held.clusters_of(before.position) != before.entity
+        changed |= sizes[before.entity] != sizes_before[before.entity]
+        ended = np.zeros(firsts, np.bool_)
+        ended[before.entity[changed]] = True
+        table = self._rows(np.flatnonzero(ended[before.entity]), draw - 1)
+        if held.position is not before.position:  # else the same records changed
+            changed = before.clusters_of(held.position) != held.entity
+            changed |= sizes[held.entity] != sizes_before[held.entity]
+        self.born[held.entity[changed]] = draw
+        self.held = held
         return table
 
     def living(self, draw: int) -> pa.Table:
         """The clusters of the last draw, as lifetimes that end there."""
-        return self._rows(np.arange(len(self.entity)), draw)
+        return self._rows(np.arange(len(self.held.entity)), draw)
 
-    def _rows(self, positions: Int64s, last: int) -> pa.Table:
-        """Lifetimes of the clusters that the records at these positions form."""
-        entity = self.entity[positions]
-        members = self._order[positions]
+    def _rows(self, chosen: Int64s, last: int) -> pa.Table:
+        """Lifetimes of the clusters that some of the records held form."""
+        entity, members = self.held.entity[chosen], self.held.record[chosen]
         by_cluster = np.lexsort((members, entity))
         names, start = np.unique(entity[by_cluster], return_index=True)
         offsets = np.append(start, len(members)).astype(np.int32)

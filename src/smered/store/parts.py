@@ -13,13 +13,13 @@ from smered.layout import Int32s, Int64s, Uint8s
 from smered.parts import Cuts
 from smered.state import ChainState
 from smered.store.disk import read_table, write_table
-from smered.store.lifetimes import LIFETIMES, LifetimeRecorder
+from smered.store.lifetimes import LIFETIMES, NOTHING, Held, LifetimeRecorder
 
 if TYPE_CHECKING:
     from smered.store.schema import Receipt
 
 __all__ = ["ARRAYS", "Linkage", "LocalLinkage", "PartRecorder", "Receipts", "Span", "pack"]
-__all__ += ["take_array"]
+__all__ += ["split_by_part", "take_array"]
 
 Receipts = dict[str, dict[str, Any]]  # size and checksum of each file written, by name
 
@@ -59,20 +59,30 @@ class PartFiles(NamedTuple):
 
 
 class PartRecorder:
-    """Follows the linkage of one part of a chain and keeps it.
+    """Follows the clusters whose first record is in one part of a chain, and keeps them.
 
-    Records are numbered from the part's first one, as are the clusters that they name.
+    Such clusters, and the records of the part, are numbered from the part's first one. If clusters
+    are `crossing` parts, they hold records of other parts too, and the part's own may be elsewhere.
     """
 
-    def __init__(self, chain: int, part: int, order: Int64s) -> None:
-        self.chain, self.part = chain, part
+    def __init__(
+        self, chain: int, part: int, first: int, order: Int64s, crossing: bool = False
+    ) -> None:
+        """Begin a part with the record at position `first`; `order` are its record numbers."""
+        self.chain, self.part, self.crossing = chain, part, crossing
+        self.first = first
+        self.own = np.arange(first, first + len(order))  # positions of its records
         self._order = order
-        self._lifetimes = LifetimeRecorder(chain, order)
+        self._lifetimes = LifetimeRecorder(chain, len(order))
         self._ended: list[pa.Table] = []
 
-    def add(self, draw: int, entity: Int32s) -> None:
+    def hold(self, entity: Int32s) -> Held:
+        """The clusters of the part's own records."""
+        return Held(self.own, entity, self._order)
+
+    def add(self, draw: int, held: Held) -> None:
         """Take the linkage of a draw."""
-        ended = self._lifetimes.add(draw, entity)
+        ended = self._lifetimes.add(draw, held)
         if len(ended):
             self._ended.append(ended)
 
@@ -89,15 +99,21 @@ class PartRecorder:
         return self._lifetimes.living(last_draw)
 
     def write(self, folder: Path, span: Span, entity: Int32s, grade: Uint8s) -> Receipts:
-        """Write everything up to the end of a span; return receipts by name."""
+        """Write everything up to the end of a span; return receipts by name.
+
+        `entity` are the clusters of the part's own records, also those that other parts keep.
+        """
         files = PartFiles.of(self.chain, self.part, span)
         rows = self.take()
+        held = self._lifetimes.held
         state = {
             "entity": entity,
             "grade": grade,
-            "entity_at_last_draw": self._lifetimes.entity,
+            "entity_at_last_draw": held.entity,
             "born": self._lifetimes.born,
         }
+        if self.crossing:
+            state |= {"position_at_last_draw": held.position, "record_at_last_draw": held.record}
         tables = dict(zip(files, (rows, self.living(span.last_draw), pack(state)), strict=True))
         receipts = {name: write_table(folder / name, table) for name, table in tables.items()}
         if not span.complete:
@@ -116,20 +132,38 @@ class PartRecorder:
             return read_table(folder / name, receipts[name].bytes, receipts[name].sha256, schema)
 
         data = {row["name"]: row["data"] for row in table(files.state, ARRAYS).to_pylist()}
-        n, started = len(self._order), span.last_draw >= 0
+        n, started = len(self.own), span.last_draw >= 0
         damaged = f"the checkpoint of chain {self.chain} is damaged"
         entity = take_array(data, damaged, "entity", np.int32, n)
-        named = (entity >= 0).all() and (entity <= np.arange(n)).all()
-        if not named or (entity[entity] != entity).any():
+        least = -self.first if self.crossing else 0
+        inside = entity >= 0
+        named = (entity >= least).all() and (entity <= np.arange(n)).all()
+        if not named or (entity[entity[inside]] != entity[inside]).any():
             raise RunError(f"{damaged}: entity is no linkage")
         self._lifetimes = LifetimeRecorder(
             self.chain,
-            self._order,
-            take_array(data, damaged, "entity_at_last_draw", np.int32, n if started else 0),
+            n,
+            self._held(data, damaged) if started else NOTHING,
             take_array(data, damaged, "born", np.int32, n),
         )
         self._ended = [] if span.complete else [table(files.ended, LIFETIMES)]
         return entity, np.frombuffer(data.get("grade", b""), np.uint8).copy()
+
+    def _held(self, data: Mapping[str, bytes], damaged: str) -> Held:
+        """The linkage at the last draw."""
+        n = len(self.own)
+        if not self.crossing:
+            return self.hold(take_array(data, damaged, "entity_at_last_draw", np.int32, n))
+        size = len(data.get("entity_at_last_draw", b"")) // np.dtype(np.int32).itemsize
+        held = Held(
+            take_array(data, damaged, "position_at_last_draw", np.int64, size),
+            take_array(data, damaged, "entity_at_last_draw", np.int32, size),
+            take_array(data, damaged, "record_at_last_draw", np.int64, size),
+        )
+        inside = (held.entity >= 0).all() and (held.entity < n).all() and (held.record >= 0).all()
+        if not inside or (np.diff(held.position) <= 0).any():
+            raise RunError(f"{damaged}: its last draw is no linkage")
+        return held
 
 
 class Linkage(Protocol):
@@ -153,21 +187,29 @@ class Linkage(Protocol):
 class LocalLinkage:
     """The linkage of a chain whose state is in this process."""
 
-    def __init__(self, chain: int, order: Int64s, cuts: Cuts, before: int = 0) -> None:
+    def __init__(
+        self, chain: int, order: Int64s, cuts: Cuts, before: int = 0, *, crossing: bool = False
+    ) -> None:
         """Cut a chain's linkage; `before` is the number of parts before the first one here.
 
-        `order` are the numbers of records in kernel order.
+        `order` are the numbers of records in kernel order; clusters may be `crossing` parts.
         """
-        self._cuts = cuts
+        self._cuts, self._order, self._crossing = cuts, order, crossing
         self.parts = [
-            PartRecorder(chain, before + part, order[first:last])
+            PartRecorder(chain, before + part, first, order[first:last], crossing)
             for part, (first, last) in enumerate(pairwise(cuts.record.tolist()))
         ]
 
     def follow(self, draw: int, state: ChainState) -> None:
         """Take the linkage of a draw."""
-        for recorder, first, last in self._each():
-            recorder.add(draw, state.entity[first:last] - np.int32(first))
+        if self._crossing:
+            position = np.arange(len(state.entity))
+            pieces = split_by_part(position, state.entity, self._order, self._cuts.record)
+            for recorder, held in zip(self.parts, pieces, strict=True):
+                recorder.add(draw, held)
+        else:
+            for recorder, first, last in self._each():
+                recorder.add(draw, recorder.hold(state.entity[first:last] - np.int32(first)))
 
     def write(self, folder: Path, span: Span, state: ChainState) -> Receipts:
         """Write the linkage up to the end of a span; return receipts by name."""
@@ -195,6 +237,18 @@ class LocalLinkage:
         spans = pairwise(self._cuts.record.tolist())
         for recorder, (first, last) in zip(self.parts, spans, strict=True):
             yield recorder, first, last
+
+
+def split_by_part(
+    position: Int64s, entity: Int32s, record: Int64s, cuts: Int64s
+) -> Iterator[Held]:
+    """What each part holds, of records at ascending positions, clusters named by theirs."""
+    part = (np.searchsorted(cuts, entity, side="right") - 1).astype(np.int16)
+    order = np.argsort(part, kind="stable")
+    bounds = np.searchsorted(part[order], np.arange(len(cuts)))
+    for first, (start, end) in zip(cuts[:-1].tolist(), pairwise(bounds.tolist()), strict=True):
+        own = order[start:end]
+        yield Held(position[own], entity[own] - np.int32(first), record[own])
 
 
 def pack(arrays: Mapping[str, Any]) -> pa.Table:
