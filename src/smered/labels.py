@@ -62,7 +62,10 @@ def share_over_blocks(
         if blocks.start < blocks.stop:
             rng = generator(seed, chain, sweep, when, group + 1)
             log_unit[blocks], free[blocks] = share(
-                float(prior.log_unit[group]), int(prior.free[group]), groups.block_sizes[blocks], rng
+                float(prior.log_unit[group]),
+                int(prior.free[group]),
+                groups.block_sizes[blocks],
+                rng,
             )
     return BlockPrior(log_unit[groups.own], free[groups.own], prior.log_size)
 

@@ -228,31 +228,40 @@ class Model:
 
     def arrange(self, first_block: int = 0) -> Arranged:
         """The records in kernel order, of blocks that are numbered from `first_block` on."""
-        n, files = len(self.records), len(self.records.files)
+        values = self.values()
         file, block = self.records.file[self.order], self.records.block[self.order]
-        cell_key = block * files + file
-        new_cell = np.append(True, cell_key[1:] != cell_key[:-1])
-        cell_file = file[new_cell]
-        values = np.empty((n, len(self.coded)), np.int32)
+        arranged = self.arrange_values(values, file, first_block + block)
+        return arranged._replace(loose=self.loose_values(values))
+
+    def values(self) -> Int32s:
+        """The values of the records in kernel order, as positions in the level tables (n, p)."""
+        values = np.empty((len(self.records), len(self.coded)), np.int32)
         for column, part in enumerate(self.coded):
             codes = part.codes[self.order]
             values[:, column] = np.where(codes >= 0, codes + self.field_start[column], -1)
+        return values
+
+    def arrange_values(self, values: Int32s, file: Int32s, block: Int64s) -> Arranged:
+        """Any records of these files that stand in kernel order."""
+        n = len(values)
+        new_block = np.append(True, block[1:] != block[:-1])[:n]
+        new_cell = new_block | np.append(True, file[1:] != file[:-1])[:n]
+        cell_file = file[new_cell]
         return Arranged(
             values,
             self.exact,
-            np.concatenate(([0], np.cumsum(self.block_sizes))),
-            first_block + np.arange(len(self.block_sizes)),
+            np.append(np.flatnonzero(new_block), n),
+            block[new_block],
             (np.cumsum(new_cell) - 1).astype(np.int32),
             np.append(np.flatnonzero(new_cell), n).astype(np.int64),
             cell_file,
             self.single[cell_file],
             self.near,
-            self.loose_values(values),
         )
 
     def lay_out(self, arranged: Arranged, tables: PairTables) -> Layout:
         """The layout of records and their candidates, before proposals are shared out."""
-        n, files = len(self.records), len(self.records.files)
+        n, files = len(arranged.values), len(self.records.files)
         start = arranged.block_start
         by_file = self.distortion == "file"
         even = even_grades(tables.candidate_start)

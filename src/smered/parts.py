@@ -33,9 +33,7 @@ class Cuts(NamedTuple):
         return len(self.record) - 1
 
 
-def cut_records(
-    block_sizes: Int64s, parts: int | None = None, *, anywhere: bool = False
-) -> Int64s:
+def cut_records(block_sizes: Int64s, parts: int | None = None, *, anywhere: bool = False) -> Int64s:
     """Cut the records, in kernel order, between blocks: into so many parts of about one size.
 
     With `anywhere`, parts may end within blocks.

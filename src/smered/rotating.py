@@ -110,8 +110,8 @@ def rotate(
     if groups > 1:
         order = order[np.argsort(group[order], kind="stable")]
     key, file = key[order], layout.cell_file[layout.cell][order]
-    new_block = np.append(True, key[1:] != key[:-1])
-    new_cell = new_block | np.append(True, file[1:] != file[:-1])
+    new_block = np.append(True, key[1:] != key[:-1])[: len(key)]
+    new_cell = new_block | np.append(True, file[1:] != file[:-1])[: len(key)]
     block_start = np.append(np.flatnonzero(new_block), len(key))
     first, sizes = order[block_start[:-1]], np.diff(block_start)
     others = np.setdiff1d(np.arange(len(model.coded)), fields)

@@ -107,10 +107,8 @@ def sample(
     settled = Settings(**({"threads": os.cpu_count() or 1} | settings))
     every = checkpoint_interval(model)
     cluster = find_cluster(execute)
-    if cluster is not None:
-        if out is None:
-            raise ConfigError("a run on Ray needs a folder that its workers see: give out=")
-        cluster.check(model)
+    if cluster is not None and out is None:
+        raise ConfigError("a run on Ray needs a folder that its workers see: give out=")
     run: Run
     if out is None:
         run = MemoryRun(model, settled, every)

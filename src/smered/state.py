@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from smered.layout import Floats, Int32s, Int64s, Layout, Parameters, Uint8s
+from smered.layout import Bools, Floats, Int32s, Int64s, Layout, Parameters, Uint8s
 from smered.model import Model
 from smered.records import number_rows
 
 __all__ = ["ONE_CLASS", "ChainState", "Classes", "check_state", "class_mass"]
-__all__ += ["draw_classes", "generator", "start_linkage", "start_parameters", "start_state"]
+__all__ += ["draw_classes", "fields_to_agree_on", "generator", "kept_apart", "link_equal"]
+__all__ += ["start_linkage", "start_parameters", "start_state"]
 __all__ += ["tabulate", "tabulate_state"]
 
 LEAST_THETA, LEAST_BETA, LARGEST_BETA = 1e-300, 1e-100, 1.0 - 2.0**-53
@@ -200,33 +201,49 @@ def start_linkage(model: Model, layout: Layout, chain: int, seed: int, before: i
 
     `before` is the number of records that stand before those of the layout.
     """
-    kind, _ = STARTS[chain % len(STARTS)]
     n = len(layout.cell)
-    if kind == "alone":
-        return np.arange(n, dtype=np.int32)
-    columns = [layout.values[:, column] for column in range(layout.values.shape[1])]
+    return link_equal(
+        layout.values[:, fields_to_agree_on(model, chain, seed)],
+        kept_apart(n, chain, seed, before),
+        model,
+        layout,
+    )
+
+
+def fields_to_agree_on(model: Model, chain: int, seed: int) -> Int64s:
+    """The fields in which records agree that a chain's start links: all, or all but one."""
+    kind, _ = STARTS[chain % len(STARTS)]
+    fields = np.arange(len(model.coded))
     if kind == "loose" and not model.exact.all():
         left_out = generator(seed, chain, 0, STARTING).choice(np.flatnonzero(~model.exact))
-        columns.pop(int(left_out))
-    entity = link_equal(columns, model, layout)
-    if kind == "half":
-        coins = generator(seed, chain, 0, STARTING)
-        coins.bit_generator.advance(before // WORDS)  # type: ignore[attr-defined]
-        apart = coins.random(before % WORDS + n)[before % WORDS :] < 0.5
-        entity = np.where(apart[entity], np.arange(n), entity).astype(np.int32)
-    return entity
+        fields = np.delete(fields, int(left_out))
+    return fields
 
 
-def link_equal(columns: list[Int32s], model: Model, layout: Layout) -> Int32s:
-    """Link records of a block that are equal in `columns`, as far as that is legal.
+def kept_apart(records: int, chain: int, seed: int, before: int = 0) -> Bools:
+    """Which of so many records lead no cluster at a chain's start; `before` stand before them."""
+    kind, _ = STARTS[chain % len(STARTS)]
+    if kind != "half":
+        return np.full(records, kind == "alone")
+    coins = generator(seed, chain, 0, STARTING)
+    coins.bit_generator.advance(before // WORDS)  # type: ignore[attr-defined]
+    apart: Bools = coins.random(before % WORDS + records)[before % WORDS :] < 0.5
+    return apart
+
+
+def link_equal(values: Int32s, apart: Bools, model: Model, layout: Layout) -> Int32s:
+    """Link records of a block that are equal in `values` (n, c), as far as that is legal.
 
     In files without duplicates, the first of several equal records goes with the first of the
-    other files, the second with the second, and so on.
+    other files, the second with the second, and so on. Clusters whose first record is to be kept
+    `apart` fall into single records.
     """
     n = len(layout.cell)
+    if apart.all():
+        return np.arange(n, dtype=np.int32)
     sizes = np.diff(layout.block_start)
     block = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
-    group = number_rows([block, *columns], n)
+    group = number_rows([block, *values.T], n)
     file = layout.cell_file[layout.cell]
     by_group = np.lexsort((file, group))
     new = np.append(
@@ -238,8 +255,8 @@ def link_equal(columns: list[Int32s], model: Model, layout: Layout) -> Int32s:
     rank[by_group] = position - np.maximum.accumulate(np.where(new, position, 0))
     rank[~model.single[file]] = 0
     cluster = number_rows([group.astype(np.int32), rank], n)
-    first = np.unique(cluster, return_index=True)[1]
-    return first[cluster].astype(np.int32)
+    entity = np.unique(cluster, return_index=True)[1][cluster]
+    return np.where(apart[entity], np.arange(n), entity).astype(np.int32)
 
 
 def check_state(state: ChainState, model: Model, layout: Layout) -> None:

@@ -4,21 +4,51 @@ import hashlib
 import warnings
 
 from smered import simulate
+from smered.fields import Joint, Text
 from smered.model import Model
-from smered.priors import ClusterSizes
+from smered.pairs import RotatingBlocks, UniformPairs
+from smered.priors import ClusterSizes, UniformLabels
 from smered.records import Records
 from smered.run import sample
 
 PARTS = 4
+FIELDS = ["f1", "f2", "f3", "f4", "f5"]
 SETTINGS = {"draws": 30, "burn_in": 20, "chains": 2, "seed": 5}
 
 
-def small_model(prior=None):
+def small_records(blocks=1):
     data = simulate.simulate(
         {("a",): 150, ("a", "b"): 200, ("a", "a", "b"): 30}, [9, 8, 7, 12, 6], seed=3
     )
-    records = Records.from_frames(data.tables, columns=data.fields, id="id", blocks=data.fields[:1])
-    return Model(records, data.fields, prior=prior or ClusterSizes())
+    return Records.from_frames(
+        data.tables, columns=data.fields, id="id", blocks=data.fields[:blocks]
+    )
+
+
+def small_model(prior=None):
+    return Model(small_records(), FIELDS, prior=prior or ClusterSizes())
+
+
+def rotating_model(prior=None, blocks=0, **settings):
+    pairs = RotatingBlocks(2.0, 16.0)
+    return Model(small_records(blocks), FIELDS, prior=prior or ClusterSizes(), pairs=pairs,
+                 **settings)  # fmt: skip
+
+
+MODELS = {
+    "informed": small_model,
+    "labels": lambda: small_model(UniformLabels()),
+    "uniform": lambda: small_model().with_pairs(UniformPairs()),
+    "joint-and-text": lambda: Model(
+        small_records(), [Joint("f1", "f2"), Text("f3"), Joint("f4", "f5", mu={"extra": 2.0})]
+    ),
+    "rotating": rotating_model,
+    "rotating-labels": lambda: rotating_model(UniformLabels()),
+    "rotating-no-duplicates": lambda: rotating_model(
+        ClusterSizes(files=True), duplicates={"b": False}, distortion="file"
+    ),
+    "rotating-in-blocks": lambda: rotating_model(blocks=1),
+}
 
 
 def run_into(folder, model=None, **changes):

@@ -8,22 +8,15 @@ from smered.errors import ConfigError
 from smered.execute.on_ray import RayCluster
 from smered.execute.on_ray import cluster as cluster_module
 from smered.execute.on_ray.worker import versions
-from smered.fields import Joint
-from smered.model import Model
-from smered.pairs import RotatingBlocks, UniformPairs
-from smered.priors import UniformLabels
-from tests.ray.cases import PARTS, bytes_of, run_into, small_model
-
-MODELS = {
-    "informed": small_model,
-    "labels": lambda: small_model(UniformLabels()),
-    "uniform": lambda: small_model().with_pairs(UniformPairs()),
-}
+from tests.ray.cases import MODELS, PARTS, bytes_of, run_into
 
 
 @pytest.mark.parametrize(
-    ("name", "workers"), [("informed", (1, 2, 4)), ("labels", (2,)), ("uniform", (4,))]
-)
+    ("name", "workers"),
+    [("informed", (1, 2, 4)), ("labels", (2,)), ("uniform", (4,)), ("joint-and-text", (2,)),
+     ("rotating", (1, 2, 4)), ("rotating-labels", (2,)), ("rotating-no-duplicates", (3,)),
+     ("rotating-in-blocks", (4,))],
+)  # fmt: skip
 def test_threads_and_ray_give_the_bytes_of_serial(name, workers, tmp_path, cluster):
     expected = run_into(tmp_path / "serial", MODELS[name]())
     assert len([name for name in expected if name.startswith("records/part-")]) == PARTS
@@ -52,17 +45,6 @@ def test_what_cannot_run_on_ray_is_refused(tmp_path):
         ConfigError, match=r"cannot reach Ray at 127\.0\.0\.1:1: .*check the address"
     ):
         run_into(tmp_path / "run", execute=RayCluster("127.0.0.1:1"))
-    assert not (tmp_path / "run").exists()
-
-
-def test_models_that_workers_cannot_share_are_refused(tmp_path, cluster):
-    model = small_model()
-    for wrong, message in (
-        (model.with_pairs(RotatingBlocks()), "rotating blocks do not run on Ray"),
-        (Model(model.records, [Joint("f1", "f2"), "f3"]), "joins columns"),
-    ):
-        with pytest.raises(ConfigError, match=message):
-            run_into(tmp_path / "run", wrong, execute=RayCluster(cluster.address))
     assert not (tmp_path / "run").exists()
 
 

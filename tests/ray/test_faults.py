@@ -1,6 +1,7 @@
 """What is lost on a cluster is done again, with the same bytes."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,12 +14,15 @@ import pytest
 
 import smered
 from smered.execute.on_ray import RayCluster
-from tests.ray.cases import LONG, bytes_of, run_into
+from tests.ray.cases import LONG, MODELS, bytes_of, run_into
+
+KINDS = ["informed", "rotating"]
 
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
-    return run_into(tmp_path_factory.mktemp("serial") / "run", **LONG)
+    folder = tmp_path_factory.mktemp("serial")
+    return {kind: run_into(folder / kind, MODELS[kind](), **LONG) for kind in KINDS}
 
 
 def worker_processes(cluster):
@@ -27,7 +31,7 @@ def worker_processes(cluster):
     return [
         process
         for process in psutil.process_iter(["cmdline"])
-        if "ray::Worker" in " ".join(process.info["cmdline"] or [])
+        if re.match(r"ray::\w*Worker", " ".join(process.info["cmdline"] or []))
         and session in " ".join(process.parent().cmdline())
     ]
 
@@ -46,7 +50,8 @@ def after_first_checkpoint(folder, act):
     return thread, done
 
 
-def test_a_worker_is_killed(tmp_path, cluster, expected):
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_worker_is_killed(kind, tmp_path, cluster, expected):
     def kill():
         victim = worker_processes(cluster)[0]
         victim.send_signal(signal.SIGKILL)
@@ -54,23 +59,25 @@ def test_a_worker_is_killed(tmp_path, cluster, expected):
 
     folder = tmp_path / "run"
     thread, killed = after_first_checkpoint(folder, kill)
-    assert run_into(folder, execute=RayCluster(cluster.address), **LONG) == expected
+    execute = RayCluster(cluster.address)
+    assert run_into(folder, MODELS[kind](), execute=execute, **LONG) == expected[kind]
     thread.join()
     assert killed
 
 
-def test_the_driver_is_killed_and_the_run_resumed(tmp_path, cluster, expected):
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_driver_is_killed_and_the_run_resumed(kind, tmp_path, cluster, expected):
     folder = tmp_path / "run"
-    command = [sys.executable, "-m", "tests.ray.killed", cluster.address, str(folder)]
+    command = [sys.executable, "-m", "tests.ray.killed", cluster.address, str(folder), kind]
     driver = subprocess.Popen(command, env=os.environ)
     thread, _ = after_first_checkpoint(folder, driver.kill)
     assert driver.wait(timeout=120) == -signal.SIGKILL
     thread.join()
-    assert bytes_of(folder) != expected
+    assert bytes_of(folder) != expected[kind]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         smered.resume(folder, execute=RayCluster(cluster.address, workers=3))
-    assert bytes_of(folder) == expected
+    assert bytes_of(folder) == expected[kind]
 
 
 def test_a_node_is_removed(tmp_path, cluster, expected):
@@ -82,6 +89,6 @@ def test_a_node_is_removed(tmp_path, cluster, expected):
     )
     # the cluster notices after some seconds; workers that it puts on the lost node never start
     execute = RayCluster(cluster.address, patience=20.0)
-    assert run_into(folder, execute=execute, **LONG) == expected
+    assert run_into(folder, execute=execute, **LONG) == expected["informed"]
     thread.join()
     assert len(cluster.list_all_nodes()) == 1

@@ -63,15 +63,13 @@ class Serial:
     def __init__(
         self, model: Model, layout: Layout, workers: int = 1, groups: Groups | None = None
     ) -> None:
-        n = len(layout.cell)
         near_levels = np.diff(model.field_start)[model.near].max(initial=0)
         self.layout = layout
+        self._make_room(len(layout.cell))
         self.groups = Groups.of(model.block_sizes) if groups is None else groups
         self.before = 0  # records that stand before those of the layout
         self._model = model
         self._doubtful: dict[int, Toggles] = {}
-        self._touched = np.empty(n, np.uint8)
-        self._rings = (np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.float64))
         self._desks = [
             Desk(
                 Scratch(
@@ -115,7 +113,7 @@ class Serial:
 
     def sizes(self, state: ChainState) -> Int64s:
         """Clusters of each size, from 0 on."""
-        found = np.bincount(np.bincount(state.entity))
+        found = np.bincount(np.bincount(state.entity), minlength=1)
         found[0] = 0  # records that name no cluster
         return found
 
@@ -344,8 +342,17 @@ class Serial:
         return self._doubtful.get(field) or no_toggles(len(self.layout.proposals))
 
     def use(self, layout: Layout) -> None:
-        """Go on with another layout of the same records."""
+        """Go on with another layout, of the same records or of others."""
+        if len(layout.cell) != len(self.layout.cell):
+            self._make_room(len(layout.cell))
         self.layout = layout
+
+    def _make_room(self, records: int) -> None:
+        """Room for what is known of so many records and their clusters."""
+        self._touched = np.empty(records, np.uint8)
+        self._rings = (
+            np.empty(records, np.int32), np.empty(records, np.int32), np.empty(records)
+        )  # fmt: skip
 
     def close(self) -> None:
         """Release threads, where there are any."""

@@ -239,9 +239,7 @@ class LocalLinkage:
             yield recorder, first, last
 
 
-def split_by_part(
-    position: Int64s, entity: Int32s, record: Int64s, cuts: Int64s
-) -> Iterator[Held]:
+def split_by_part(position: Int64s, entity: Int32s, record: Int64s, cuts: Int64s) -> Iterator[Held]:
     """What each part holds, of records at ascending positions, clusters named by theirs."""
     part = (np.searchsorted(cuts, entity, side="right") - 1).astype(np.int16)
     order = np.argsort(part, kind="stable")

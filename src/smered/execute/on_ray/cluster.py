@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from smered.errors import ConfigError, RunError
-from smered.execute.on_ray.executor import OnRay, RemoteLinkage
-from smered.execute.on_ray.outline import count_parts, find_patterns, outline_of
+from smered.execute.on_ray.executor import OnRay, RemoteLinkage, RotatingOnRay
+from smered.execute.on_ray.outline import count_part, find_patterns, outline_of
+from smered.execute.on_ray.rotating import RotatingWorker
 from smered.execute.on_ray.worker import Arranged, Worker, versions
-from smered.model import Model, as_fields
-from smered.pairs import RotatingBlocks
+from smered.labels import Groups
+from smered.model import PROPOSALS_PER_RECORD, Model, usual_proposals
 from smered.parts import cut_records
 from smered.sampler import Settings
 from smered.store.folder import RunFolder
@@ -41,17 +42,6 @@ class RayCluster:
     workers: int | None = None
     threads: int = 1
     patience: float = 120.0
-
-    def check(self, model: Model) -> None:
-        """Refuse a model that workers cannot share."""
-        if isinstance(model.pairs, RotatingBlocks):
-            raise ConfigError("rotating blocks do not run on Ray: choose blocks, or use threads")
-        for field in as_fields(model.fields):
-            if len(field.columns) > 1:
-                raise ConfigError(
-                    f"field {field.name!r} joins columns, which Ray does not do: join them in the "
-                    "input, or use threads"
-                )
 
     def seats(self, run: RunFolder, settings: Settings) -> "OnCluster":
         """Seats for the chains of a run."""
@@ -98,14 +88,13 @@ class OnCluster:
         self.failures: tuple[type[Exception], ...] = (self._ray.exceptions.RayError,)
         compile_kernels()  # once, rather than in every worker of this machine
         self._parts = len(run.content.parts) - 1
-        share = self._shares(self._processors())
-        count = self._ray.remote(num_cpus=cluster.threads)(count_parts)
+        count = self._ray.remote(num_cpus=1)(count_part)
         path = str(run.path.absolute())
-        counts = self._ray.get([count.remote(path, parts) for parts in share])
-        self.model: Model = outline_of(run, counts)
-        cluster.check(self.model)
-        self._patterns = find_patterns(run, self.model)
-        self._outline = self._ray.put(self.model)
+        counts = self._ray.get([count.remote(path, part) for part in range(self._parts)])
+        outline = outline_of(run, counts)
+        self.model: Model = outline.model
+        self._patterns = find_patterns(run, outline)
+        self._outline = self._ray.put(outline)
         at_once = max(1, self._processors() // self._parts)
         self.at_once = min(settings.chains, at_once)
         self._losses = 0
@@ -115,32 +104,46 @@ class OnCluster:
         """Workers for a chain, ready to start or to go on."""
         ray = self._ray
         shares = self._shares(max(1, self._processors() // self.at_once))
-        create = ray.remote(num_cpus=self._cluster.threads, max_restarts=0)(Worker)
+        kind = RotatingWorker if self.model.rotates else Worker
+        create = ray.remote(num_cpus=self._cluster.threads, max_restarts=0)(kind)
         path = str(self._run.path.absolute())
         workers = [create.remote(path, chain, parts, self._cluster.threads) for parts in shares]
         try:
             self._check_versions(
                 ray.get([w.versions.remote() for w in workers], timeout=self._cluster.patience)
             )
-            arranged: list[Arranged] = ray.get(
-                [w.arrange.remote(self._outline, self._patterns) for w in workers]
-            )
-            weights = [one.block_weight for one in arranged if one.block_weight is not None]
-            given = (
-                self._settings.proposals,
-                add_totals([one.totals for one in arranged]),
-                sum(weights) if weights else None,
-            )
-            uniform = ray.get([w.share_out.remote(*given) for w in workers])
+            prepare = self._rotating if self.model.rotates else self._blocked
+            execute = prepare(workers, shares)
         except BaseException:
             for worker in workers:
                 ray.kill(worker)
             raise
-        blocks = np.concatenate(([0], np.cumsum(self.model.block_sizes)))
-        firsts = [self._run.content.parts[first] for first, _ in shares]
-        cuts = np.searchsorted(blocks, [*firsts, self.model.size]).tolist()
-        execute = OnRay(workers, cuts, any(one.candidates for one in arranged), uniform[0])
         return execute, RemoteLinkage(execute)
+
+    def _blocked(self, workers: list[Any], shares: list[tuple[int, int]]) -> OnRay:
+        """Let workers find candidates, and share proposals out over all of them."""
+        ray = self._ray
+        arranged: list[Arranged] = ray.get(
+            [w.arrange.remote(self._outline, self._patterns) for w in workers]
+        )
+        weights = [one.block_weight for one in arranged if one.block_weight is not None]
+        given = (
+            self._settings.proposals,
+            add_totals([one.totals for one in arranged]),
+            sum(weights) if weights else None,
+        )
+        uniform = ray.get([w.share_out.remote(*given) for w in workers])
+        groups = Groups.of(self.model.block_sizes).sizes
+        return OnRay(workers, groups, any(one.candidates for one in arranged), uniform[0])
+
+    def _rotating(self, workers: list[Any], shares: list[tuple[int, int]]) -> RotatingOnRay:
+        """Let workers take their parts of the records."""
+        parts = self._run.content.parts
+        cuts = [*(parts[first] for first, _ in shares), self.model.size]
+        usual = round(usual_proposals(self.model.size, PROPOSALS_PER_RECORD))
+        given = (self._outline, cuts, self._settings.proposals or usual, self._parts > 1)
+        self._ray.get([w.prepare.remote(*given) for w in workers])
+        return RotatingOnRay(workers, self.model)
 
     def recover(self, error: Exception) -> None:
         """Decide whether a chain can go on from its last checkpoint after losing a worker."""

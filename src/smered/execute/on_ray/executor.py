@@ -1,20 +1,22 @@
-"""The executor of one chain whose records are held by workers."""
+"""The executors of one chain whose records are held by workers."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from smered.execute.contract import FoundToggles
-from smered.layout import BlockPrior, Floats, Int32s, Int64s, Parameters, Statistics
-from smered.state import ChainState
+from smered.labels import share_over_groups
+from smered.layout import Floats, Int32s, Int64s, LinkagePrior, Parameters, Statistics
+from smered.model import Model
+from smered.rotating import choose_fields
+from smered.state import ROTATING, SHARING, SHARING_GRADES, ChainState, generator
 from smered.store.parts import Receipts, Span
 from smered.store.schema import Receipt
 from smered.tuning import add_totals
 
-__all__ = ["OnRay", "RemoteLinkage"]
+__all__ = ["OnRay", "RemoteLinkage", "RotatingOnRay"]
 
 
 class OnRay:
@@ -24,12 +26,12 @@ class OnRay:
     """
 
     def __init__(
-        self, workers: Sequence[Any], cuts: Sequence[int], candidates: bool, uniform_share: int
+        self, workers: Sequence[Any], groups: Int64s, candidates: bool, uniform_share: int
     ) -> None:
-        """Take workers, and where the blocks of each begin and the last ones end."""
+        """Take workers, and the sizes of the groups that labels are shared out over."""
         self.candidates, self.uniform_share = candidates, uniform_share
         self._workers = list(workers)
-        self._cuts = list(pairwise(cuts))
+        self._groups = groups
 
     def start(self, state: ChainState, seed: int, chain: int) -> None:
         """Link records for the first time."""
@@ -44,20 +46,28 @@ class OnRay:
         return total
 
     def sweep(
-        self, state: ChainState, parameters: Parameters, prior: BlockPrior, seed: int, chain: int
+        self, state: ChainState, parameters: Parameters, prior: LinkagePrior, seed: int, chain: int
     ) -> Statistics:
         """Propose splits and merges in every block, then draw y and z."""
-        return add_up(self._with_prior("sweep", state, parameters, prior, seed, chain))
+        by_group = share_over_groups(prior, self._groups, seed, chain, state.sweep, SHARING)
+        return add_up(self._run("sweep_groups", state, parameters, by_group, seed, chain))
 
     def count(self, state: ChainState, parameters: Parameters, seed: int, chain: int) -> Statistics:
         """Count y and z of the linkage as it is."""
         return add_up(self._run("count", state, parameters, seed, chain))
 
     def grade(
-        self, state: ChainState, parameters: Parameters, prior: BlockPrior, before: int
+        self,
+        state: ChainState,
+        parameters: Parameters,
+        prior: LinkagePrior,
+        before: int,
+        seed: int,
+        chain: int,
     ) -> None:
         """Grade candidates by the state as it is, and by so many states before it."""
-        self._with_prior("grade", state, parameters, prior, before)
+        by_group = share_over_groups(prior, self._groups, seed, chain, state.sweep, SHARING_GRADES)
+        self._run("grade_groups", state, parameters, by_group, before, seed, chain)
 
     def tune(self, state: ChainState, informed: float, uniform: float) -> None:
         """Go on with so many proposals by the grades of candidates, and so many uniform ones."""
@@ -117,23 +127,82 @@ class OnRay:
     def _run(self, method: str, state: ChainState, *arguments: Any) -> list[Any]:
         return self.ask("run", method, state.sweep, *arguments)
 
-    def _with_prior(
-        self,
-        method: str,
-        state: ChainState,
-        parameters: Parameters,
-        prior: BlockPrior,
-        *arguments: Any,
-    ) -> list[Any]:
-        """Ask every worker about its own blocks."""
+    def follow(self, draw: int) -> None:
+        """Take the linkage of a draw."""
+        self.ask("follow", draw)
+
+    def write(self, span: Span) -> list[Receipts]:
+        """Write the linkage up to the end of a span."""
+        return self.ask("write", span)
+
+    def read(self, span: Span, receipts: Mapping[str, Receipt]) -> int:
+        """Take the linkage up where a span left it; return the number of entities."""
+        return sum(self.ask("read", span, receipts))
+
+
+class RotatingOnRay(OnRay):
+    """The same for rotating blocks, for which records move between workers; see `.rotating`."""
+
+    def __init__(self, workers: Sequence[Any], model: Model) -> None:
+        super().__init__(workers, np.empty(0, np.int64), False, 0)
+        self._model = model
+
+    def start(self, state: ChainState, seed: int, chain: int) -> None:
+        """Link records for the first time."""
+        state.entities = sum(self._exchange("give_alike", (seed,), "start", (seed,)))
+
+    def sweep(
+        self, state: ChainState, parameters: Parameters, prior: LinkagePrior, seed: int, chain: int
+    ) -> Statistics:
+        """Propose splits and merges in blocks of equal true values, then draw y and z."""
         import ray
 
+        fields = choose_fields(self._model, generator(seed, chain, state.sweep, ROTATING))
         tables = ray.put(parameters)
-        asked = []
-        for worker, (first, last) in zip(self._workers, self._cuts, strict=True):
-            own = BlockPrior(prior.log_unit[first:last], prior.free[first:last], prior.log_size)
-            asked.append(worker.run.remote(method, state.sweep, tables, own, *arguments))
-        return list(ray.get(asked))
+        given = (state.sweep, tables, fields)
+        parts = self._exchange("give_rotated", (*given, seed), "rotate", given)
+        sizes = np.sum([group_sizes for group_sizes, _ in parts], axis=0)
+        linkable = sum(linkable for _, linkable in parts)
+        by_group = share_over_groups(prior, sizes, seed, chain, state.sweep, SHARING)
+        return add_up(self.ask("sweep", tables, by_group, linkable, seed))
+
+    def follow(self, draw: int) -> None:
+        """Take the linkage of a draw."""
+        self._exchange("give_clusters", (), "follow", (draw,))
+
+    def write(self, span: Span) -> list[Receipts]:
+        """Write the linkage up to the end of a span."""
+        return self._exchange("give_home", (), "write", (span,))
+
+    def read(self, span: Span, receipts: Mapping[str, Receipt]) -> int:
+        """Take the linkage up where a span left it; return the number of entities."""
+        self.ask("read", span, receipts)
+        return sum(self._exchange("give_whole", (), "take_whole", ()))
+
+    def _exchange(
+        self, give: str, given: Sequence[Any], take: str, taken: Sequence[Any]
+    ) -> list[Any]:
+        """Let every worker give something to every worker, and do something with what it got.
+
+        What is given stays in the object store: only references pass through the driver.
+        """
+        import ray
+
+        workers = range(len(self._workers))
+        pieces = [
+            getattr(worker, give).options(num_returns=len(workers)).remote(*given)
+            for worker in self._workers
+        ]
+        if len(workers) == 1:
+            pieces = [[piece] for piece in pieces]
+        return list(
+            ray.get(
+                [
+                    getattr(self._workers[to], take).remote(*taken, *(own[to] for own in pieces))
+                    for to in workers
+                ]
+            )
+        )
 
 
 class RemoteLinkage:
@@ -144,12 +213,12 @@ class RemoteLinkage:
 
     def follow(self, draw: int, state: ChainState) -> None:
         """Take the linkage of a draw."""
-        self._execute.ask("follow", draw)
+        self._execute.follow(draw)
 
     def write(self, folder: Path, span: Span, state: ChainState) -> Receipts:
         """Write the linkage up to the end of a span; return receipts by name."""
         receipts: Receipts = {}
-        for part in self._execute.ask("write", span):
+        for part in self._execute.write(span):
             receipts |= part
         return receipts
 
@@ -158,7 +227,7 @@ class RemoteLinkage:
     ) -> None:
         """Take the linkage up where a span left it."""
         newest = {name: receipt for name, receipt in receipts.items() if f"{span.last:07d}" in name}
-        state.entities = sum(self._execute.ask("read", span, newest))
+        state.entities = self._execute.read(span, newest)
 
 
 def add_up(parts: Sequence[Statistics]) -> Statistics:

@@ -1,74 +1,110 @@
 """A model without its records: what the driver needs, counted by tasks over the parts."""
 
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from smered.layout import Int64s
+from smered.errors import DataWarning
+from smered.fields import CodedField, Field
+from smered.layout import Int32s, Int64s
 from smered.model import Model, as_fields
 from smered.pairs import SAMPLE, Pattern
-from smered.records import Records
+from smered.records import Column, Records, number_rows
 from smered.store.describe import rebuild_model
 from smered.store.folder import RunFolder
 from smered.store.records import as_records, read_part
 
-__all__ = ["Counts", "count_parts", "find_patterns", "outline_of", "over_records"]
+__all__ = ["Outline", "count_part", "find_patterns", "outline_of", "over_records"]
+
+
+class Values(NamedTuple):
+    """The distinct values of a field in a part, as codes of its columns, and how often they are."""
+
+    codes: Int32s  # (values, columns of the field)
+    shown: Int64s  # (k, values) records of each file
 
 
 class Counts(NamedTuple):
-    """What a task counts in some parts."""
+    """What a task counts in a part."""
 
-    columns: dict[str, Int64s]  # of each column: records by file and level (k, levels)
+    fields: list[Values]
     files: Int64s  # (k,)
-    blocks: Int64s  # (blocks,)
+    first_block: int
+    blocks: Int64s  # records of each block, from the first one on
 
 
-def count_parts(path: str, parts: tuple[int, int]) -> Counts:
-    """Count files, levels and blocks, one part at a time."""
+class Outline(NamedTuple):
+    """A model without its records, and what the codes of its fields stand for."""
+
+    model: Model
+    values: list[Int32s]  # of each field: the codes of its columns that each level stands for
+
+
+def count_part(path: str, part: int) -> Counts:
+    """Count the records of a part by file, value and block."""
     content = RunFolder.open(Path(path)).content
-    total: Counts | None = None
-    for part in range(*parts):
-        records = as_records(Path(path), content, read_part(Path(path), content, part))
-        found = count_records(records)
-        if total is None:
-            total = found
-        else:
-            columns = {name: total.columns[name] + more for name, more in found.columns.items()}
-            blocks = np.concatenate((total.blocks, found.blocks))
-            total = Counts(columns, total.files + found.files, blocks)
-    assert total is not None
-    return total
+    records = as_records(Path(path), content, read_part(Path(path), content, part))
+    fields = as_fields(rebuild_model(content.model, records).fields)
+    first = int(records.block[0])
+    return Counts(
+        [count_values(field, records) for field in fields],
+        np.bincount(records.file, minlength=len(records.files)),
+        first,
+        np.bincount(records.block - first),
+    )
 
 
-def count_records(records: Records) -> Counts:
-    """Count files, levels and blocks."""
+def codes_of(field: Field, records: Records) -> Int32s:
+    """The codes of a field's columns (n, columns)."""
+    return np.stack([records.columns[name].codes for name in field.columns], axis=1)
+
+
+def count_values(field: Field, records: Records) -> Values:
+    """Count the values of a field; a record that lacks one of its columns has none."""
+    codes = codes_of(field, records)
+    complete = (codes >= 0).all(axis=1)
+    codes, file = codes[complete], records.file[complete].astype(np.int64)
+    number = number_rows(list(codes.T), len(codes))
+    first = np.unique(number, return_index=True)[1]
     files = len(records.files)
-    columns = {}
-    for name, column in records.columns.items():
-        levels, shown = len(column.levels), column.codes >= 0
-        key = records.file[shown].astype(np.int64) * levels + column.codes[shown]
-        columns[name] = np.bincount(key, minlength=files * levels).reshape(files, levels)
-    blocks = np.bincount(records.block - records.block[0])
-    return Counts(columns, np.bincount(records.file, minlength=files), blocks)
+    shown = np.bincount(file * len(first) + number, minlength=files * len(first))
+    return Values(codes[first], shown.reshape(files, len(first)))
 
 
-def outline_of(run: RunFolder, counts: list[Counts]) -> Model:
-    """The model of a run with everything but its records."""
+def add_values(parts: list[Values]) -> Values:
+    """The values of all parts, in the order of their codes."""
+    codes = np.concatenate([part.codes for part in parts])
+    number = number_rows(list(codes.T), len(codes))
+    first = np.unique(number, return_index=True)[1]
+    shown = np.zeros((len(parts[0].shown), len(first)), np.int64)
+    start = 0
+    for part in parts:
+        shown[:, number[start : start + len(part.codes)]] += part.shown
+        start += len(part.codes)
+    return Values(codes[first], shown)
+
+
+def outline_of(run: RunFolder, counts: list[Counts]) -> Outline:
+    """The model of a run with everything but its records.
+
+    Fields are coded anew, over a record for each of their values: with the codes of all records.
+    """
     none = as_records(run.path, run.content, read_part(run.path, run.content, 0).slice(0, 0))
     model = rebuild_model(run.content.model, none)
-    observed = []
-    for field, part in zip(as_fields(model.fields), model.coded, strict=True):
-        by_file = np.sum([one.columns[field.columns[0]] for one in counts], axis=0)
-        shown = np.zeros(len(part.mu), np.int64)
-        shown[: by_file.shape[1]] = by_file.sum(axis=0)
-        vars(part)["shown"] = shown
-        observed.append(by_file.sum(axis=1))
-        if part.similar is not None:
-            _ = part.near, part.keys  # found once, for all workers
-    by_row = np.stack(observed, axis=1)
-    blocks = np.concatenate([one.blocks for one in counts])
+    found = [add_values([one.fields[i] for one in counts]) for i in range(len(model.fields))]
+    coded = [
+        code_alone(field, values, none)
+        for field, values in zip(as_fields(model.fields), found, strict=True)
+    ]
+    model = model.over(none, coded)
+    blocks = np.zeros(max(one.first_block + len(one.blocks) for one in counts), np.int64)
+    for one in counts:
+        blocks[one.first_block : one.first_block + len(one.blocks)] += one.blocks
+    by_row = np.stack([values.shown.sum(axis=1) for values in found], axis=1)
     vars(model).update(
         block_sizes=blocks,
         size=int(blocks.sum()),
@@ -78,18 +114,53 @@ def outline_of(run: RunFolder, counts: list[Counts]) -> Model:
     )
     _ = model.partition_prior, model.shown, model.near_tables, model.learned, model.mixed
     _ = model.single, model.close, model.exact
-    return model
+    return Outline(model, [values.codes for values in found])
 
 
-def over_records(outline: Model, records: Records) -> Model:
+def code_alone(field: Field, values: Values, none: Records) -> CodedField:
+    """A field over no records, with what was counted over all of them."""
+    columns = {
+        name: Column(name, codes, none.columns[name].levels)
+        for name, codes in zip(field.columns, values.codes.T, strict=True)
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # every value is there once
+        part = field.code(replace(none, file=np.zeros(len(values.codes), np.int32),
+                                  columns={**none.columns, **columns}))  # fmt: skip
+    levels = part.codes  # of each value
+    part = part.over(np.empty(0, np.int32))
+    shown = np.zeros(len(part.mu), np.int64)
+    shown[levels] = values.shown.sum(axis=0)
+    vars(part)["shown"] = shown
+    if part.similar is not None:
+        _ = part.near, part.keys  # found once, for all workers
+    return part
+
+
+def over_records(outline: Outline, records: Records) -> Model:
     """The model over some records, with what was counted over all of them."""
-    fields = zip(as_fields(outline.fields), outline.coded, strict=True)
-    coded = [part.over(records.columns[field.columns[0]].codes) for field, part in fields]
-    return outline.over(records, coded)
+    model = outline.model
+    fields = zip(as_fields(model.fields), model.coded, outline.values, strict=True)
+    coded = [part.over(find_codes(field, values, records)) for field, part, values in fields]
+    return model.over(records, coded)
 
 
-def find_patterns(run: RunFolder, outline: Model) -> list[Pattern]:
+def find_codes(field: Field, values: Int32s, records: Records) -> Int32s:
+    """The codes of a field for some records: the numbers of their values among all."""
+    codes = codes_of(field, records)
+    if len(field.columns) == 1:
+        return codes[:, 0]
+    found = np.full(len(codes), -1, np.int32)
+    complete = (codes >= 0).all(axis=1)
+    both = np.concatenate((values, codes[complete]))
+    found[complete] = number_rows(list(both.T), len(both))[len(values) :]
+    return found
+
+
+def find_patterns(run: RunFolder, outline: Outline) -> list[Pattern]:
     """What candidates agree on, found in the first records."""
+    if outline.model.rotates:
+        return []
     tables: list[pa.Table] = []
     for part in range(len(run.content.parts) - 1):
         if run.content.parts[part] >= SAMPLE:

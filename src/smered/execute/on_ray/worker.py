@@ -12,9 +12,9 @@ import pyarrow as pa
 import smered
 from smered.errors import RunError
 from smered.execute import make_executor
-from smered.execute.on_ray.outline import over_records
+from smered.execute.on_ray.outline import Outline, over_records
 from smered.execute.serial import Serial
-from smered.model import Model
+from smered.labels import Groups
 from smered.pairs import PairTables, Pattern
 from smered.parts import Cuts
 from smered.state import ChainState, start_parameters
@@ -25,7 +25,7 @@ from smered.store.schema import Receipt
 from smered.tuning import Totals, count_totals
 from smered.warm import compile_kernels
 
-__all__ = ["Arranged", "Worker", "versions"]
+__all__ = ["Arranged", "PartsWorker", "Worker", "versions", "writable"]
 
 
 class Arranged(NamedTuple):
@@ -48,8 +48,11 @@ def versions() -> dict[str, str]:
     }
 
 
-class Worker:
-    """Holds neighbouring parts, and does for them what an executor does for all records."""
+class PartsWorker:
+    """Reads neighbouring parts of the records, and does for them what an executor does for all."""
+
+    _execute: Serial
+    _state: ChainState
 
     def __init__(self, path: str, chain: int, parts: tuple[int, int], threads: int) -> None:
         self._path, self._chain, self._parts, self._threads = Path(path), chain, parts, threads
@@ -60,22 +63,31 @@ class Worker:
             )
         content = RunFolder.open(self._path).content
         table = pa.concat_tables([read_part(self._path, content, part) for part in range(*parts)])
-        records = as_records(self._path, content, table)
-        self._first_block = int(records.block[0])
-        self._records = replace(records, block=records.block - self._first_block)
+        self._records = as_records(self._path, content, table)
         self._order = table["record"].to_numpy().astype(np.int64)
-        cuts = np.array(content.parts[parts[0] : parts[1] + 1])
-        self._before, self._cuts = int(cuts[0]), cuts - cuts[0]
+        self._cuts = np.array(content.parts[parts[0] : parts[1] + 1])
 
     def versions(self) -> dict[str, str]:
         """What this worker runs."""
         return versions()
 
-    def arrange(self, outline: Model, patterns: list[Pattern]) -> Arranged:
+    def run(self, method: str, sweep: int, *arguments: Any) -> Any:
+        """Do something to the state."""
+        self._state.sweep = sweep
+        return getattr(self._execute, method)(self._state, *writable(arguments))
+
+
+class Worker(PartsWorker):
+    """Holds whole blocks."""
+
+    def arrange(self, outline: Outline, patterns: list[Pattern]) -> Arranged:
         """Find candidates; count what proposals are shared out by."""
         compile_kernels()
-        model = self._model = over_records(outline, self._records)
-        arranged = model.arrange(self._first_block)
+        first, last = int(self._records.block[0]), int(self._records.block[-1]) + 1
+        self._groups = Groups.of(outline.model.block_sizes, first, last)
+        records = replace(self._records, block=self._records.block - first)
+        model = self._model = over_records(outline, records)
+        arranged = model.arrange(first)
         self._tables: PairTables = model.pairs.tables(arranged, patterns)
         self._layout = model.lay_out(arranged, self._tables)
         weight = self._tables.block_weight
@@ -87,23 +99,18 @@ class Worker:
 
     def share_out(self, proposals: int | None, totals: Totals, block_weight: int | None) -> int:
         """Share proposals out, given the counts of all workers; return the uniform share."""
-        model, cuts = self._model, Cuts.of(self._layout, self._cuts)
+        model, cuts = self._model, Cuts.of(self._layout, self._cuts - self._cuts[0])
         layout = model.share_out(self._layout, self._tables, proposals, totals, block_weight)
-        self._execute: Serial = make_executor(model, layout, self._threads)
-        self._execute.before = self._before
+        self._execute = make_executor(model, layout, self._threads, self._groups)
+        self._execute.before = int(self._cuts[0])
         self._linkage = LocalLinkage(self._chain, self._order, cuts, self._parts[0])
-        self._state: ChainState = start_parameters(model, self._chain, 0)
+        self._state = start_parameters(model, self._chain, 0)
         return layout.uniform_share
 
     def start(self, seed: int) -> int:
         """Link records for the first time; return the number of entities."""
         self._execute.start(self._state, seed, self._chain)
         return self._state.entities
-
-    def run(self, method: str, sweep: int, *arguments: Any) -> Any:
-        """Do something to the state."""
-        self._state.sweep = sweep
-        return getattr(self._execute, method)(self._state, *writable(arguments))
 
     def do(self, method: str, *arguments: Any) -> Any:
         """Do something without the state."""
