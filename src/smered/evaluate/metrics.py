@@ -239,7 +239,7 @@ def record_patterns(
     member = np.argsort(labels, kind="stable")
     start = np.concatenate(([0], np.cumsum(np.bincount(labels))))
     patterns, kind = file_patterns(member, start, file, files)
-    return patterns, kind[labels]
+    return patterns, kind[labels].astype(np.int64)
 
 
 @dataclass(frozen=True)

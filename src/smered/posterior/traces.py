@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from smered.layout import Floats, Int32s, Int64s
 from smered.store.lifetimes import Lifetimes
 
 __all__ = ["Counts", "Summary", "cluster_size_counts", "count_draws", "file_patterns"]
 __all__ += ["overlap_counts", "summarise"]
+
+Whole: TypeAlias = NDArray[np.integer]
 
 AT_ONCE = 1 << 16  # lifetimes counted at once: few enough to stay in the cache
 FILES_PER_WORD = 16  # files whose presence fits one step of naming overlap patterns
@@ -55,7 +58,7 @@ def summarise(draws: Floats | Int64s, level: float = 0.95) -> Summary:
 
 
 def count_draws(
-    lifetimes: Lifetimes, chains: int, draws: int, kind: Int64s | None = None, kinds: int = 1
+    lifetimes: Lifetimes, chains: int, draws: int, kind: Whole | None = None, kinds: int = 1
 ) -> Int64s:
     """Clusters alive in every draw, by kind (kinds, chains, draws).
 
@@ -68,7 +71,7 @@ def count_draws(
         part = slice(start, start + step)
         row = lifetimes.chain[part].astype(np.int64)
         if kind is not None:
-            row += kind[part] * chains
+            row += np.multiply(kind[part], chains, dtype=np.int64)
         row *= draws + 1
         change += np.bincount(row + lifetimes.first[part], minlength=cells)
         row += 1
@@ -86,23 +89,19 @@ def overlap_counts(
 
 def file_patterns(
     member: Int32s | Int64s, start: Int64s, file: Int32s, files: Sequence[str]
-) -> tuple[list[tuple[str, ...]], Int64s]:
+) -> tuple[list[tuple[str, ...]], Whole]:
     """The sets of files that hold clusters, and the number of each cluster's set among them.
 
     Records of cluster i are member[start[i] : start[i + 1]]. Sets may be listed that do not occur.
     """
-    kind = np.zeros(len(start) - 1, np.int64)
+    kind: Whole = np.zeros(0, np.int64)
     patterns: list[tuple[str, ...]] = [()]
     for first in range(0, len(files), FILES_PER_WORD):
         own = files[first : first + FILES_PER_WORD]
-        bit = np.zeros(len(files), np.int32)
+        bit = np.zeros(len(files), np.min_scalar_type((1 << len(own)) - 1))
         bit[first : first + FILES_PER_WORD] = 1 << np.arange(len(own))
-        by_record, mask = bit[file], np.empty(len(start) - 1, np.int32)
-        for low in range(0, len(mask), AT_ONCE):
-            rows = start[low : low + AT_ONCE + 1]
-            held = by_record[member[rows[0] : rows[-1]]]
-            mask[low : low + AT_ONCE] = np.bitwise_or.reduceat(held, rows[:-1] - rows[0])
-        seen, kind = number_small(kind << FILES_PER_WORD | mask if first else mask)
+        mask = combine(bit[file], member, start)
+        seen, kind = number_small(kind.astype(np.int64) << FILES_PER_WORD | mask if first else mask)
         patterns = [
             (*patterns[key >> FILES_PER_WORD], *(f for i, f in enumerate(own) if key >> i & 1))
             for key in seen.tolist()
@@ -110,14 +109,32 @@ def file_patterns(
     return patterns, kind
 
 
-def number_small(keys: Int32s | Int64s) -> tuple[Int64s, Int64s]:
+def combine(bits: Whole, member: Int32s | Int64s, start: Int64s) -> Whole:
+    """The bits of the records of each cluster, put together.
+
+    Works in the same room again and again: what is new to a process comes to it page by page.
+    """
+    mask = np.empty(len(start) - 1, bits.dtype)
+    lows = range(0, len(mask), AT_ONCE)
+    most = max((start[min(low + AT_ONCE, len(mask))] - start[low] for low in lows), default=0)
+    room, begin = np.empty(most, bits.dtype), np.empty(AT_ONCE, np.int64)
+    for low in lows:
+        rows = start[low : low + AT_ONCE + 1]
+        held, first = room[: rows[-1] - rows[0]], begin[: len(rows) - 1]
+        np.take(bits, member[rows[0] : rows[-1]], out=held, mode="clip")
+        np.subtract(rows[:-1], rows[0], out=first)
+        np.bitwise_or.reduceat(held, first, out=mask[low : low + AT_ONCE])
+    return mask
+
+
+def number_small(keys: Whole) -> tuple[Int64s, Whole]:
     """Distinct keys and the number of each key among them, without sorting where keys are small.
 
     Very small keys number themselves, so that some may be listed that do not occur.
     """
     largest = int(keys.max(initial=0))
     if largest < 64:
-        return np.arange(largest + 1), keys.astype(np.int64, copy=False)
+        return np.arange(largest + 1), keys
     if largest > 4 * len(keys) + 1024:
         return np.unique(keys, return_inverse=True)
     seen = np.flatnonzero(np.bincount(keys, minlength=largest + 1))
