@@ -1,6 +1,8 @@
 """What a run will do, told before it starts: records, levels, blocks, pairs, memory, time."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from rich.console import Console
@@ -41,7 +43,7 @@ class Plan:
     block_columns: tuple[str, ...]
     blocks: int
     largest_blocks: tuple[tuple[str, int], ...]
-    candidate_pairs: int
+    candidate_pairs: int | None  # None if they were not looked for
     settings: Settings
     proposals: int  # per sweep of the burn-in; later there are fewer, where they matter
     bytes: int
@@ -53,13 +55,21 @@ class Plan:
         return sum(self.files.values())
 
 
-def make_plan(model: Model, settings: Settings, *, look_for_pairs: bool = True) -> Plan:
+def make_plan(
+    model: Model,
+    settings: Settings,
+    *,
+    look_for_pairs: bool = True,
+    name_block: Callable[[int], str] | None = None,
+) -> Plan:
     """Look at a model without sampling it.
 
-    Looking for candidate pairs takes longest; without them the time is that of a burn-in.
+    Looking for candidate pairs takes longest; without them the time is that of a burn-in. A model
+    that holds no records needs to be told what a block is called.
     """
     records = model.records
-    n, p = len(records), len(model.coded)
+    name_block = name_block or partial(block_name, model)
+    n, p = model.size, len(model.coded)
     layout = model.layout(settings.proposals) if look_for_pairs else None
     proposals = settings.proposals or int(usual_proposals(n, PROPOSALS_PER_RECORD))
     sizes = model.block_sizes
@@ -72,30 +82,30 @@ def make_plan(model: Model, settings: Settings, *, look_for_pairs: bool = True) 
     swept = settings.sweeps * n * SECONDS_PER_RECORD
     work = settings.chains * (made * SECONDS_PER_PROPOSAL + swept)
     return Plan(
-        files=dict(zip(records.files, np.bincount(records.file).tolist(), strict=True)),
+        files=dict(zip(records.files, model.file_sizes.tolist(), strict=True)),
         single=tuple(f for f, one in zip(records.files, model.single, strict=True) if one),
         fields=tuple(
             FieldPlan(
                 part.name,
                 f"{type(field).__name__.lower()}{', exact' if part.exact else ''}",
                 part.values,
-                int((part.codes < 0).sum()),
+                n - int(part.shown.sum()),
             )
             for field, part in zip(as_fields(model.fields), model.coded, strict=True)
         ),
         block_columns=records.block_columns,
-        blocks=records.blocks,
+        blocks=len(sizes),
         largest_blocks=tuple(
-            (block_name(model, int(block)), int(sizes[block]))
+            (name_block(int(block)), int(sizes[block]))
             for block in np.argsort(-sizes, kind="stable")[:LARGEST_SHOWN]
         ),
-        candidate_pairs=len(layout.candidates) if layout else 0,
+        candidate_pairs=len(layout.candidates) if layout else None,
         settings=settings,
         proposals=proposals,
         bytes=int(
             BYTES_AT_REST + n * (BYTES_PER_RECORD + BYTES_PER_VALUE * p + BYTES_PER_CHAIN * at_once)
         ),
-        seconds=work / min(settings.threads, settings.chains * records.blocks),
+        seconds=work / min(settings.threads, settings.chains * len(sizes)),
     )
 
 
@@ -135,8 +145,9 @@ def print_plan(plan: Plan, console: Console) -> None:
     else:
         console.print("No blocks: any two records may be linked")
     s = plan.settings
+    pairs = "" if plan.candidate_pairs is None else f"{plan.candidate_pairs:,} candidate pairs; "
     console.print(
-        f"{plan.candidate_pairs:,} candidate pairs; {s.chains} chains of {s.burn_in:,} + "
+        f"{pairs}{s.chains} chains of {s.burn_in:,} + "
         f"{s.draws * s.thin:,} sweeps of up to {plan.proposals:,} proposals; {s.draws:,} draws "
         "kept of each"
     )

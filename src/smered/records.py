@@ -6,6 +6,7 @@ here, and nowhere later.
 """
 
 import json
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,8 +22,9 @@ from smered.layout import Int32s, Int64s
 from smered.similar import Neighbours
 from smered.suggest import suggest
 
-__all__ = ["Column", "Reading", "Records", "as_text", "mask_markers", "number_rows", "ordinary"]
-__all__ += ["plain", "stack_inputs"]
+__all__ = ["Column", "Reading", "Records", "as_text", "check_columns", "code_column"]
+__all__ += ["mask_markers", "named_frames", "no_block", "no_file", "no_id", "number_rows"]
+__all__ += ["ordinary", "ordinary_table", "plain", "same_id", "stack_inputs"]
 
 ONE_FILE = "records"  # the file's name when a single frame is given without a file column
 
@@ -160,8 +162,7 @@ def stack_inputs(records: Records) -> dict[str, pa.ChunkedArray]:
 
 def read_tables(frames: Any, file_column: str | None) -> dict[str, pa.Table]:
     """Turn what the user gave into Arrow tables, one per file."""
-    named = frames if isinstance(frames, Mapping) else {ONE_FILE: frames}
-    tables = {str(name): to_arrow(frame, str(name)) for name, frame in named.items()}
+    tables = {name: to_arrow(frame, name) for name, frame in named_frames(frames).items()}
     if file_column is not None:
         if len(tables) != 1:
             raise DataError("give either one frame per file or a file column, not both")
@@ -175,16 +176,26 @@ def read_tables(frames: Any, file_column: str | None) -> dict[str, pa.Table]:
     return tables
 
 
+def named_frames(frames: Any) -> dict[str, Any]:
+    """What the user gave, by the names of files."""
+    named = frames if isinstance(frames, Mapping) else {ONE_FILE: frames}
+    return {str(name): frame for name, frame in named.items()}
+
+
 def to_arrow(frame: Any, name: str) -> pa.Table:
-    """Convert any data frame to an Arrow table through narwhals."""
+    """Convert any data frame to an Arrow table through narwhals; read Parquet where a path is."""
     import narwhals as nw
 
+    if isinstance(frame, str | os.PathLike):
+        from smered.sources import read_source
+
+        frame = read_source(os.fspath(frame)).table
     try:
         wrapped = nw.from_native(frame)
     except TypeError:
         raise DataError(
             f"file {name!r}: {type(frame).__name__} is not a data frame; pass a pandas, Polars, "
-            "Arrow or DuckDB table"
+            "Arrow or DuckDB table, or the path of a file"
         ) from None
     except nw.exceptions.DuplicateError as error:
         repeated = str(error).rpartition("- ")[2]
@@ -194,6 +205,11 @@ def to_arrow(frame: Any, name: str) -> pa.Table:
     if isinstance(wrapped, nw.LazyFrame):
         wrapped = wrapped.collect("pyarrow")
     table = wrapped.to_arrow()
+    return ordinary_table(table)
+
+
+def ordinary_table(table: pa.Table) -> pa.Table:
+    """A table of columns whose types every file format holds."""
     for i, column in enumerate(table.schema):
         table = table.set_column(i, column.name, ordinary(table.column(i)))
     return table
@@ -238,9 +254,13 @@ def split_files(name: str, table: pa.Table, file_column: str) -> dict[str, pa.Ta
     check_columns(name, table, [file_column])
     column = plain(table.column(file_column)).cast(pa.string())
     if column.null_count:
-        row = pc.index(pc.is_null(column), True).as_py() + 1
-        raise DataError(f"file column {file_column!r} has no value in row {row}; fill it")
+        raise no_file(file_column, pc.index(pc.is_null(column), True).as_py() + 1)
     return {file: table.filter(pc.equal(column, file)) for file in pc.unique(column).to_pylist()}
+
+
+def no_file(column: str, row: int) -> DataError:
+    """Say that a row belongs to no file."""
+    return DataError(f"file column {column!r} has no value in row {row}; fill it")
 
 
 def check_columns(file: str, table: pa.Table, needed: Sequence[str]) -> None:
@@ -314,12 +334,16 @@ def check_block_column(column: Column, files: Sequence[str], sizes: Sequence[int
     """Every record needs a block: a missing key could belong to any of them."""
     empty = np.flatnonzero(column.codes < 0)
     if len(empty):
-        file, row = locate(int(empty[0]), files, sizes)
-        raise DataError(
-            f"block column {column.name!r} has no value in {len(empty)} record(s), first in file "
-            f"{file!r}, row {row}; every record needs a block: fill the value, leave the records "
-            "out, or block by another column"
-        )
+        raise no_block(column.name, len(empty), *locate(int(empty[0]), files, sizes))
+
+
+def no_block(column: str, records: int, file: str, row: int) -> DataError:
+    """Say that records have no block."""
+    return DataError(
+        f"block column {column!r} has no value in {records} record(s), first in file {file!r}, "
+        f"row {row}; every record needs a block: fill the value, leave the records out, or block "
+        "by another column"
+    )
 
 
 def locate(position: int, files: Sequence[str], sizes: Sequence[int]) -> tuple[str, int]:
@@ -338,19 +362,28 @@ def read_ids(tables: Mapping[str, pa.Table], column: str | None) -> pa.Array:
             continue
         ids = plain(table.column(column)).cast(pa.string()).combine_chunks()
         if ids.null_count:
-            row = pc.index(pc.is_null(ids), True).as_py() + 1
-            raise DataError(f"id column {column!r} of file {file!r} has no value in row {row}")
+            raise no_id(column, file, pc.index(pc.is_null(ids), True).as_py() + 1)
         encoded = ids.dictionary_encode()
         if len(encoded.dictionary) < len(ids):
             codes = encoded.indices.to_numpy()
             repeated = int(np.flatnonzero(np.bincount(codes) > 1)[0])
             rows = np.flatnonzero(codes == repeated)[:2] + 1
-            raise DataError(
-                f"id column {column!r} of file {file!r} has {encoded.dictionary[repeated]} twice, "
-                f"in rows {rows[0]} and {rows[1]}; ids must be unique within a file"
-            )
+            raise same_id(column, file, encoded.dictionary[repeated].as_py(), *rows.tolist())
         parts.append(ids)
     return pa.concat_arrays(parts)
+
+
+def no_id(column: str, file: str, row: int) -> DataError:
+    """Say that a record has no id."""
+    return DataError(f"id column {column!r} of file {file!r} has no value in row {row}")
+
+
+def same_id(column: str, file: str, value: str, first: int, second: int) -> DataError:
+    """Say that two records have one id."""
+    return DataError(
+        f"id column {column!r} of file {file!r} has {value} twice, "
+        f"in rows {first} and {second}; ids must be unique within a file"
+    )
 
 
 def number_rows(codes: Sequence[Int32s], rows: int) -> Int64s:

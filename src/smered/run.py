@@ -19,7 +19,7 @@ from smered.pairs import InformedPairs, PairChoice
 from smered.parts import Cuts
 from smered.posterior import Posterior
 from smered.priors import Prior, UniformLabels
-from smered.records import Records
+from smered.records import Records, named_frames
 from smered.sampler import Settings, Step, run_chain
 from smered.store.memory import MemoryRun
 from smered.store.parts import LocalLinkage
@@ -27,7 +27,8 @@ from smered.warm import compile_kernels
 
 if TYPE_CHECKING:
     from smered.execute.on_ray.cluster import OnCluster, RayCluster
-    from smered.store.folder import RunFolder
+    from smered.sources import ParquetTable
+    from smered.store.folder import Keeper, RunFolder
 
 __all__ = ["Observer", "extend", "link", "resume", "sample"]
 
@@ -62,25 +63,45 @@ def link(
 ) -> Posterior:
     """Link the records of one or more tables and return the posterior.
 
-    `frames` maps file names to data frames (or is one frame, with `file_column` naming the file of
-    each row). `fields` are the columns to compare. See `Records.from_frames`, `Model` and
-    `Settings` for everything else; `out` keeps the run in a folder. `execute` is "threads", "ray",
-    or a `RayCluster`.
+    `frames` maps file names to data frames or to the places of tables (or is one of these, with
+    `file_column` naming the file of each row). `fields` are the columns to compare. See
+    `Records.from_frames`, `Model` and `Settings` for everything else; `out` keeps the run in a
+    folder. `execute` is "threads", "ray", or a `RayCluster`; a cluster codes Parquet files without
+    holding any of them whole.
     """
     columns = [column for field in as_fields(fields) for column in field.columns]
-    records = Records.from_frames(
-        frames, columns=columns, id=id, file_column=file_column, blocks=blocks, missing=missing
-    )
-    model = Model(
-        records,
-        fields,
-        duplicates=duplicates,
-        distortion=distortion,
-        classes=classes,
-        prior=prior or UniformLabels(),
-        pairs=pairs or InformedPairs(),
-    )
-    return sample(model, out=out, observe=observe, execute=execute, **settings)
+    reading: dict[str, Any] = {"columns": columns, "id": id, "file_column": file_column}
+    reading |= {"blocks": [blocks] if isinstance(blocks, str) else blocks, "missing": missing}
+    meaning: dict[str, Any] = {
+        "duplicates": duplicates,
+        "distortion": distortion,
+        "classes": classes,
+        "prior": prior or UniformLabels(),
+        "pairs": pairs or InformedPairs(),
+    }
+    cluster = find_cluster(execute)
+    pieces = find_pieces(frames) if cluster is not None else None
+    if cluster is not None and pieces is not None:
+        coding = cluster.coding(pieces, **reading)
+        model = coding.model(fields, **meaning)
+    else:
+        coding, model = None, Model(Records.from_frames(frames, **reading), fields, **meaning)
+    return sample(model, out=out, observe=observe, execute=execute, keeper=coding, **settings)
+
+
+def find_pieces(frames: Any) -> "dict[str, ParquetTable] | None":
+    """The Parquet tables that frames are the places of, if all are."""
+    from smered import sources
+
+    named = named_frames(frames)
+    if not all(isinstance(place, str | os.PathLike) for place in named.values()):
+        return None
+    places = {name: os.fspath(place) for name, place in named.items()}
+    found = [sources.find_pieces([place]) for place in places.values()]
+    if None in found:
+        return None
+    tables = [table for each in found if each is not None for table in each.values()]
+    return {name: table._replace(name=name) for name, table in zip(places, tables, strict=True)}
 
 
 def sample(
@@ -92,13 +113,15 @@ def sample(
     replace: bool = False,
     parts: int | None = None,
     execute: Execute = "threads",
+    keeper: "Keeper | None" = None,
     **settings: Any,
 ) -> Posterior:
     """Sample the posterior of a model, in memory or into the run folder `out`.
 
     `provenance` is kept in the folder's run.json: where the data came from, for example. `replace`
     removes a run that the folder holds. The folder keeps the linkage in so many `parts` (default:
-    one per 250,000 records), which workers can share if `execute` is "ray" or a `RayCluster`.
+    one per 250,000 records), which workers can share if `execute` is "ray" or a `RayCluster`. A
+    `keeper` writes the records of a model that holds none.
     """
     known = Settings.__dataclass_fields__
     for name in settings:
@@ -116,8 +139,9 @@ def sample(
         from smered.store.folder import RunFolder
 
         run = RunFolder.create(
-            Path(out), model, settled, every, provenance=provenance, replace=replace, parts=parts
-        )
+            Path(out), model, settled, every, provenance=provenance, replace=replace, parts=parts,
+            keeper=keeper,
+        )  # fmt: skip
     return carry_out(run, model, settled, observe, cluster)
 
 
@@ -176,7 +200,7 @@ def find_cluster(execute: Execute) -> "RayCluster | None":
 
 def checkpoint_interval(model: Model) -> int:
     """Sweeps between checkpoints: where files are cut, so it depends on the model alone."""
-    by_records = RECORDS_BETWEEN_CHECKPOINTS // len(model.records)
+    by_records = RECORDS_BETWEEN_CHECKPOINTS // model.size
     by_bytes = BYTES_BETWEEN_CHECKPOINTS // (8 * len(model.mu))
     return max(LEAST_BETWEEN_CHECKPOINTS, min(100, by_records, by_bytes))
 

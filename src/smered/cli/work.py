@@ -17,8 +17,10 @@ from smered.errors import ConfigError
 from smered.suggest import suggest
 
 if TYPE_CHECKING:
+    from smered.execute.on_ray import RayCluster
     from smered.posterior import Posterior
     from smered.posterior.estimate import Estimate, Loss
+    from smered.sources import ParquetTable, Source
 
 __all__ = ["Outputs", "check_loss", "register"]
 
@@ -77,11 +79,11 @@ def link(
 
     smered link register.parquet --block year --ray head:6379 --out /shared/linkage
     """
-    from smered.config import make_model, plain_values
+    from smered.config import code_on_cluster, make_model, plain_values
     from smered.plan import make_plan, print_plan
     from smered.run import sample
     from smered.sampler import Settings
-    from smered.sources import read_sources
+    from smered.sources import find_pieces, read_sources
     from smered.store.folder import RunFolder
 
     console = screen(json=json, quiet=quiet)
@@ -99,15 +101,22 @@ def link(
     outputs = Outputs({}, loss, format, min_probability, raw_csv)
     if not dry_run:
         RunFolder.check_target(out, replace=force)
-    sources = read_sources(
-        chosen.data.files, encoding=chosen.data.encoding, delimiter=chosen.data.delimiter
-    )
-    for source in sources.values():
-        console.print(f"{source.label}: {source.how}, {len(source.table):,} rows", markup=False)
-        for note in source.notes:
-            console.print(f"  {note}", markup=False)
-    model = make_model(chosen, sources)
-    plan = make_plan(model, settings)
+    cluster, coding = place(ray), None
+    pieces = find_pieces(chosen.data.files) if cluster is not None else None
+    sources: Mapping[str, Source | ParquetTable]
+    if cluster is not None and pieces is not None:
+        sources = pieces
+        tell_sources(sources, console)
+        coding, model = code_on_cluster(chosen, pieces, cluster)
+        plan = make_plan(model, settings, look_for_pairs=False, name_block=coding.name_block)
+    else:
+        tables = read_sources(
+            chosen.data.files, encoding=chosen.data.encoding, delimiter=chosen.data.delimiter
+        )
+        sources = tables
+        tell_sources(sources, console)
+        model = make_model(chosen, tables)
+        plan = make_plan(model, settings)
     print_plan(plan, console)
     if dry_run:
         if json:
@@ -124,7 +133,7 @@ def link(
     run_to_end(
         lambda observe: sample(
             model, out=out, observe=observe, provenance=provenance, replace=force,
-            execute=place(ray), **vars(settings),
+            execute=cluster or "threads", keeper=coding, **vars(settings),
         ),
         out, settings, plan.records, console, quiet,
     )  # fmt: skip
@@ -270,16 +279,26 @@ def continue_run(
     folder = RunFolder.open(use_run(run))
     settings = replace(folder.settings, draws=folder.settings.draws + more)
     run_to_end(
-        lambda observe: go_on(run, threads=threads, observe=observe, execute=place(ray)),
+        lambda observe: go_on(
+            run, threads=threads, observe=observe, execute=place(ray) or "threads"
+        ),
         run, settings, folder.content.records, console, quiet,
     )  # fmt: skip
     finish(run, console, json, outputs)
 
 
-def place(ray: str | None) -> Any:
-    """Where to run: on threads, or on a Ray cluster."""
+def tell_sources(sources: "Mapping[str, Source | ParquetTable]", console: Console) -> None:
+    """Say what was found of each table."""
+    for source in sources.values():
+        console.print(f"{source.label}: {source.how}, {source.rows:,} rows", markup=False)
+        for note in source.notes:
+            console.print(f"  {note}", markup=False)
+
+
+def place(ray: str | None) -> "RayCluster | None":
+    """The Ray cluster to run on, if there is to be one."""
     if ray is None:
-        return "threads"
+        return None
     from smered.execute.on_ray import RayCluster
 
     return RayCluster(None if ray == "auto" else ray)

@@ -1,6 +1,6 @@
 """link.toml: reading and checking it, building a model from it, writing it."""
 
-from smered.config.build import check_headers, make_model
+from smered.config.build import check_headers, code_on_cluster, make_model
 from smered.config.schema import (
     FIELD_TYPES,
     Configuration,
@@ -16,6 +16,7 @@ __all__ = [
     "Configuration",
     "FieldTable",
     "check_headers",
+    "code_on_cluster",
     "load_config",
     "make_model",
     "merge",

@@ -3,8 +3,8 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -12,18 +12,44 @@ from smered.config.schema import Configuration, FieldTable, PriorTable
 from smered.errors import ConfigError, DataError
 from smered.fields import Categorical, Date, Field, Joint, Number, Text
 from smered.model import Model
+from smered.pairs import InformedPairs, RotatingBlocks, UniformPairs
 from smered.priors import ClusterSizes, Ewens, PitmanYor, Prior, UniformLabels, UniformPartitions
 from smered.records import Records
 from smered.sources import Source
 from smered.suggest import closest, suggest
 
-__all__ = ["check_headers", "make_model"]
+if TYPE_CHECKING:
+    from smered.execute.on_ray.cluster import RayCluster
+    from smered.execute.on_ray.coding import Coding
+    from smered.sources import ParquetTable
+
+__all__ = ["check_headers", "code_on_cluster", "make_model"]
 
 
 def make_model(config: Configuration, sources: Mapping[str, Source]) -> Model:
     """Code the tables and set the model up as configured."""
-    data = config.data
     tables = {name: source.table for name, source in sources.items()}
+    fields = find_fields(config, tables)
+    records = Records.from_frames(tables, **how_to_read(config, fields))
+    if not any((column.codes >= 0).any() for column in records.columns.values()):
+        raise no_values(config, fields)
+    return Model(records, fields, **meaning(config))
+
+
+def code_on_cluster(
+    config: Configuration, tables: "Mapping[str, ParquetTable]", cluster: "RayCluster"
+) -> "tuple[Coding, Model]":
+    """The same on a cluster; the model that is returned has no records."""
+    fields = find_fields(config, {name: t.schema.empty_table() for name, t in tables.items()})
+    coding = cluster.coding(tables, **how_to_read(config, fields))
+    if not any(len(column.levels) for column in coding.records.columns.values()):
+        raise no_values(config, fields)
+    return coding, coding.model(fields, **meaning(config))
+
+
+def find_fields(config: Configuration, tables: Mapping[str, pa.Table]) -> list[Field]:
+    """The fields to compare, after checking that the tables have what the configuration names."""
+    data = config.data
     check_headers(tables)
     fields = list(make_fields(config, tables))
     if data.file_column is not None and len(tables) > 1:
@@ -34,28 +60,40 @@ def make_model(config: Configuration, sources: Mapping[str, Source]) -> Model:
     for name in [data.truth, *data.ignore]:
         if name is not None:
             check_known(name, tables)
-    records = Records.from_frames(
-        tables,
-        columns=[column for field in fields for column in field.columns],
-        id=data.id,
-        file_column=data.file_column,
-        blocks=data.blocks,
-        missing=data.missing,
-    )
     if not fields:
         raise DataError("there is nothing to compare: every column is set apart or useless")
-    if not any((column.codes >= 0).any() for column in records.columns.values()):
-        raise DataError(
-            f"every value of {', '.join(field.name for field in fields)} is missing; check the "
-            f"missing markers ({', '.join(map(repr, data.missing)) or 'none given'})"
-        )
-    return Model(
-        records,
-        fields,
-        duplicates=data.duplicates,
-        distortion=config.model.distortion,
-        classes=config.model.classes,
-        prior=make_prior(config.model.prior),
+    return fields
+
+
+def how_to_read(config: Configuration, fields: Sequence[Field]) -> dict[str, Any]:
+    """What of the tables is read, and what it means."""
+    data = config.data
+    return {
+        "columns": [column for field in fields for column in field.columns],
+        "id": data.id,
+        "file_column": data.file_column,
+        "blocks": data.blocks,
+        "missing": data.missing,
+    }
+
+
+def meaning(config: Configuration) -> dict[str, Any]:
+    """What a model is besides its records and fields."""
+    return {
+        "duplicates": config.data.duplicates,
+        "distortion": config.model.distortion,
+        "classes": config.model.classes,
+        "prior": make_prior(config.model.prior),
+        "pairs": PAIRS[config.model.pairs](),
+    }
+
+
+def no_values(config: Configuration, fields: Sequence[Field]) -> DataError:
+    """Say that there is nothing to compare."""
+    markers = ", ".join(map(repr, config.data.missing)) or "none given"
+    return DataError(
+        f"every value of {', '.join(field.name for field in fields)} is missing; check the "
+        f"missing markers ({markers})"
     )
 
 
@@ -136,6 +174,13 @@ NEAR_FIELDS: dict[str, tuple[Any, set[str]]] = {
     "text": (Text, {"similarity", "threshold", "scale", "may_equal"}),
     "number": (Number, {"within", "scale", "may_equal"}),
     "date": (Date, {"format", "within", "scale", "may_equal"}),
+}
+
+
+PAIRS: dict[str, Any] = {
+    "informed": InformedPairs,
+    "uniform": UniformPairs,
+    "rotating": RotatingBlocks,
 }
 
 

@@ -83,6 +83,7 @@ class ModelTable(Strict):
 
     distortion: Distortion = "field"
     classes: Annotated[Whole, Field(ge=1, le=MOST_CLASSES)] = 1
+    pairs: Literal["informed", "rotating", "uniform"] = "informed"
     a: Rate | None = None
     b: Annotated[float, Field(gt=0)] | None = None
     mu: Rate | None = None

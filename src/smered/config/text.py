@@ -40,6 +40,11 @@ def write_toml(config: Configuration, reasons: Mapping[str, str]) -> str:
     lines.append(assignment("distortion", model["distortion"]))
     lines += comment("latent classes of entities, where fields depend on each other: 16, say")
     lines.append(assignment("classes", model["classes"]))
+    lines += comment(
+        "which pairs are proposed: informed (candidates), rotating (blocks that change, "
+        "where there are none) or uniform; the answer does not depend on it"
+    )
+    lines.append(assignment("pairs", model["pairs"]))
     lines += comment("each distortion rate is Beta(a, b), each field's levels are Dirichlet(mu)")
     for key, default in {"a": 5.0, "b": 10.0, "mu": 1.0}.items():
         given = model[key] is not None

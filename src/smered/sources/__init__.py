@@ -1,17 +1,22 @@
 """Where tables come from: files and databases, each read whole into an Arrow table."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from smered.errors import DataError
-from smered.sources.columnar import ARROW, PARQUET, read_arrow, read_parquet
+from smered.sources import feather, parquet
 from smered.sources.databases import read_database
 from smered.sources.delimited import read_delimited
+from smered.sources.parquet import ParquetTable, find_parquet, is_folder, is_remote
 from smered.sources.places import from_folder, is_address, split_name, to_folder
 from smered.sources.source import Source
 from smered.suggest import suggest
 
-__all__ = ["Source", "from_folder", "read_sources", "to_folder"]
+__all__ = ["ParquetTable", "Source", "find_pieces", "from_folder", "read_source"]
+__all__ += ["read_sources", "to_folder"]
+
+Named = TypeVar("Named", Source, ParquetTable)
 
 SIGNATURES = {
     b"PK\x03\x04": "an Excel workbook or a zip archive; save the sheet as CSV",
@@ -29,10 +34,27 @@ def read_sources(
     A place is a path or the address of a database table. Without a name, a file is called by its
     own name without endings, a table by the table's.
     """
-    sources: dict[str, Source] = {}
+    return name_each(places, lambda place: read_source(place, encoding, delimiter))
+
+
+def find_pieces(places: Sequence[str]) -> dict[str, ParquetTable] | None:
+    """Look at the same places without reading them, if all are Parquet."""
+    for text in places:
+        _, place = split_name(text)
+        if is_address(place):
+            return None
+        elsewhere = is_remote(place) or is_folder(place)
+        if not elsewhere and not read_start(Path(place)).startswith(parquet.MAGIC):
+            return None
+    return name_each(places, find_parquet)
+
+
+def name_each(places: Sequence[str], read: Callable[[str], Named]) -> dict[str, Named]:
+    """Read every place; no two may be called alike."""
+    sources: dict[str, Named] = {}
     for text in places:
         given, place = split_name(text)
-        source = read_source(place, encoding, delimiter)
+        source = read(place)
         name = given or source.name
         if name in sources:
             raise DataError(
@@ -43,16 +65,18 @@ def read_sources(
     return sources
 
 
-def read_source(place: str, encoding: str | None, delimiter: str | None) -> Source:
+def read_source(place: str, encoding: str | None = None, delimiter: str | None = None) -> Source:
     """Read one place, whatever it is."""
     if is_address(place):
         return read_database(place)
+    if is_remote(place) or is_folder(place):
+        return parquet.read_parquet(place)
     path = Path(place)
     start = read_start(path)
-    if start.startswith(PARQUET):
-        return read_parquet(path)
-    if start.startswith(ARROW):
-        return read_arrow(path)
+    if start.startswith(parquet.MAGIC):
+        return parquet.read_parquet(place)
+    if start.startswith(feather.MAGIC):
+        return feather.read_arrow(path)
     for signature, what in SIGNATURES.items():
         if start.startswith(signature):
             raise DataError(f"{path} is {what}")

@@ -11,12 +11,13 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote, urlencode
 
 from smered.errors import DataError
+from smered.sources.parquet import is_remote, label_of
 
 __all__ = ["Address", "from_folder", "is_address", "parse_address", "split_name", "to_folder"]
 
 FILES, SERVERS = ("duckdb", "sqlite"), ("postgresql", "postgres")
 NAMED = re.compile(r"(?P<name>[\w.\- ]*[\w.\-][\w.\- ]*)=(?P<place>.+)", re.DOTALL)
-SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(//)?")
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 PASSWORDS = ("password", "sslpassword", "passfile")
 
 
@@ -60,18 +61,11 @@ def split_name(text: str, folder: Path = Path()) -> tuple[str | None, str]:
 
 
 def is_address(place: str) -> bool:
-    """Whether a place is a table of a database; an address of another kind is an error."""
+    """Whether a place is a table of a database."""
     found = SCHEME.match(place)
-    if not found or Path(place).exists():
+    if found is None or Path(place).exists():
         return False
-    if found[1].lower() in FILES + SERVERS:
-        return True
-    if found[2]:
-        known = ", ".join(f"{scheme}:" for scheme in FILES + SERVERS[:1])
-        raise DataError(
-            f"an address that begins with {found[0]} cannot be read; there are: {known}"
-        )
-    return False
+    return found[1].lower() in FILES + SERVERS
 
 
 def parse_address(text: str) -> Address:
@@ -105,6 +99,8 @@ def moved(text: str, change: "os.PathLike[str] | str", *, back: bool) -> str:
     name, place = split_name(text, Path() if back else Path(change))
     prefix = "" if name is None else f"{name}="
     lead, path, rest = "", place, ""
+    if is_remote(place) and not is_address(place):
+        return prefix + label_of(place) if back else text
     if is_address(place):
         address = parse_address(place)
         if address.scheme in SERVERS:

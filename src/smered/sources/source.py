@@ -17,6 +17,11 @@ class Source(NamedTuple):
     table: pa.Table
     notes: tuple[str, ...] = ()  # what a user should know
 
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return len(self.table)
+
 
 def file_name(path: Path) -> str:
     """What a file is called in the linkage: its name without endings."""

@@ -4,7 +4,7 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -26,7 +26,7 @@ __all__ = [
     "write_json",
     "write_table",
 ]
-__all__ += ["write_text", "write_whole"]
+__all__ += ["write_pieces", "write_text", "write_whole"]
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
@@ -69,8 +69,26 @@ def sync_folder(folder: Path) -> None:
 def write_table(path: Path, table: pa.Table) -> dict[str, Any]:
     """Write a Parquet file; return its size and checksum."""
     write_whole(path, lambda sink: pq.write_table(table, sink, compression="zstd"))
-    content = path.read_bytes()
-    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    return take_receipt(path)
+
+
+def write_pieces(path: Path, schema: pa.Schema, pieces: Iterable[pa.Table]) -> dict[str, Any]:
+    """Write a Parquet file piece by piece; return its size and checksum."""
+
+    def write(sink: IO[bytes]) -> None:
+        with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+            for piece in pieces:
+                writer.write_table(piece)
+
+    write_whole(path, write)
+    return take_receipt(path)
+
+
+def take_receipt(path: Path) -> dict[str, Any]:
+    """The size and the checksum of a file that was just written."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+        return {"bytes": file.tell(), "sha256": digest.hexdigest()}
 
 
 def write_csv(path: Path, table: pa.Table) -> None:

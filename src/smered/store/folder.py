@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,7 @@ from smered.store.records import fingerprints, read_records, write_records
 from smered.store.rows import DRAWS, TIMINGS, ChainRecorder, Rows
 from smered.store.schema import Checkpoint, RunFile, read_checked
 
-__all__ = ["FORMAT", "RunFolder"]
+__all__ = ["FORMAT", "Keeper", "RunFolder"]
 
 FORMAT = 3
 RUN, LOCK, LOG = "run.json", "lock", "smered.log"
@@ -68,12 +68,15 @@ class RunFolder:
         provenance: Mapping[str, Any] | None = None,
         replace: bool = False,
         parts: int | None = None,
+        keeper: "Keeper | None" = None,
     ) -> "RunFolder":
         """Make a new run folder, and reserve it for this process.
 
         A folder that holds anything already is refused, unless it holds a run to `replace`.
-        `provenance` is kept in run.json as it is. The linkage is kept in so many `parts`.
+        `provenance` is kept in run.json as it is. The linkage is kept in so many `parts`. The
+        records are those of the model, unless a `keeper` writes them.
         """
+        keeper = keeper or RecordsKeeper(model)
         cls.check_target(path, replace=replace)
         cuts = cut_records(model.block_sizes, parts, anywhere=model.rotates)
         content = {
@@ -83,14 +86,14 @@ class RunFolder:
             "numpy": np.__version__,
             "created": now(),
             "files": list(model.records.files),
-            "records": len(model.records),
+            "records": model.size,
             "block_columns": list(model.records.block_columns),
             "reading": model.records.reading._asdict(),
             "model": describe_model(model),
             "settings": asdict(settings) | {"threads": None},
             "checkpoint_every": every,
             "parts": cuts.tolist(),
-            "inputs": fingerprints(model.records),
+            "inputs": keeper.fingerprints(),
             "provenance": dict(provenance or {}),
             "contents": {},
         }
@@ -103,7 +106,7 @@ class RunFolder:
         try:
             cls.check_target(path, replace=replace)  # another process may have been quicker
             remove_run(path)
-            content["contents"] = write_records(path, model.records, model.coded, model.order, cuts)
+            content["contents"] = keeper.write(path, cuts)
             write_json(path / RUN, content)
         except BaseException:
             shutil.rmtree(path / "records", ignore_errors=True)  # leave no half of a run
@@ -336,6 +339,34 @@ class RunFolder:
         if receipt is None:
             raise RunError(f"{self.path} is damaged: no checkpoint lists {name}")
         return read_table(self.path / name, receipt.bytes, receipt.sha256, schema)
+
+
+class Keeper(Protocol):
+    """Writes the records of a new run."""
+
+    def fingerprints(self) -> dict[str, dict[str, Any]]:
+        """Number of records of each file, and a checksum of their ids and values."""
+        ...
+
+    def write(self, path: Path, cuts: Int64s) -> dict[str, dict[str, Any]]:
+        """Write the records, cut into parts; return receipts by name."""
+        ...
+
+
+class RecordsKeeper:
+    """Writes records that are in this process."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def fingerprints(self) -> dict[str, dict[str, Any]]:
+        """Number of records of each file, and a checksum of their ids and values."""
+        return fingerprints(self._model.records)
+
+    def write(self, path: Path, cuts: Int64s) -> dict[str, dict[str, Any]]:
+        """Write the records, cut into parts; return receipts by name."""
+        model = self._model
+        return write_records(path, model.records, model.coded, model.order, cuts)
 
 
 def holds_something(path: Path) -> bool:

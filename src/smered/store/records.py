@@ -1,7 +1,7 @@
 """The records of a run on disk: ids, files, blocks, coded columns, and what the codes mean."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -13,13 +13,22 @@ import pyarrow.compute as pc
 
 from smered.errors import RunError
 from smered.fields import CodedField
-from smered.layout import Int64s
+from smered.layout import Int32s, Int64s
 from smered.records import Column, Records
 from smered.similar import Neighbours
 from smered.store.disk import as_numpy, read_table, write_table
 from smered.store.schema import RunFile
 
-__all__ = ["as_records", "fingerprints", "read_part", "read_records", "write_records"]
+__all__ = [
+    "as_records",
+    "fingerprint",
+    "fingerprints",
+    "input_name",
+    "part_name",
+    "part_table",
+    "read_part",
+]
+__all__ += ["read_records", "write_meaning", "write_records"]
 
 LEVELS = "records/levels.parquet"
 NEIGHBOURS = "records/neighbours.parquet"
@@ -34,27 +43,31 @@ def write_records(
         part_name(part): part_table(records, order[first:last])
         for part, (first, last) in enumerate(pairwise(cuts.tolist()))
     }
-    levels = pa.table(
-        {
-            "column": pa.concat_arrays(
-                [
-                    pa.array([name] * len(c.levels), pa.string())
-                    for name, c in records.columns.items()
-                ]
-            ),
-            "code": np.concatenate(
-                [np.arange(len(c.levels), dtype=np.int32) for c in records.columns.values()]
-            ),
-            "level": pa.concat_arrays(
-                [c.levels.cast(pa.string()) for c in records.columns.values()]
-            ),
-        }
-    )
-    tables[LEVELS] = levels
+    tables |= {input_name(records.files.index(file)): t for file, t in records.inputs.items()}
+    receipts = {name: write_table(path / name, content) for name, content in tables.items()}
+    return receipts | write_meaning(path, records.columns, fields)
+
+
+def write_meaning(
+    path: Path, columns: Mapping[str, Column], fields: Sequence[CodedField]
+) -> dict[str, dict[str, Any]]:
+    """Write what codes mean: levels, and similar values; return receipts."""
+    tables = {
+        LEVELS: pa.table(
+            {
+                "column": pa.concat_arrays(
+                    [pa.array([name] * len(c.levels), pa.string()) for name, c in columns.items()]
+                ),
+                "code": np.concatenate(
+                    [np.arange(len(c.levels), dtype=np.int32) for c in columns.values()]
+                ),
+                "level": pa.concat_arrays([c.levels.cast(pa.string()) for c in columns.values()]),
+            }
+        )
+    }
     near = [part for part in fields if part.similar is not None]
     if near:
         tables[NEIGHBOURS] = pa.concat_tables([neighbours_table(part) for part in near])
-    tables |= {input_name(records.files.index(file)): t for file, t in records.inputs.items()}
     return {name: write_table(path / name, content) for name, content in tables.items()}
 
 
@@ -63,15 +76,16 @@ def part_name(part: int) -> str:
     return f"records/part-{part:04d}.parquet"
 
 
-def part_table(records: Records, rows: Int64s) -> pa.Table:
-    """Some records: their numbers, files, ids, blocks and codes."""
+def part_table(records: Records, rows: Int64s, number: Int64s | None = None) -> pa.Table:
+    """Some records: their numbers (default: `rows`), files, ids, blocks and codes."""
     taken = pa.array(rows)
     files = pa.DictionaryArray.from_arrays(
         pa.array(records.file[rows]), pa.array(records.files, pa.string())
     )
+    number = rows if number is None else number
     return pa.table(
         {
-            "record": pa.array(rows.astype(np.int32)),
+            "record": pa.array(number.astype(np.int32)),
             "file": files.cast(pa.string()),
             "id": records.ids.take(taken),
             "block": pa.array(records.block[rows]),
@@ -160,13 +174,31 @@ def fingerprints(records: Records) -> dict[str, dict[str, Any]]:
     found = {}
     for number, file in enumerate(records.files):
         own = records.file == number
-        digest = hashlib.sha256("\x1f".join(records.ids.filter(own).to_pylist()).encode())
-        for name, column in records.columns.items():
-            levels = column.levels.cast(pa.string()).to_pylist()
-            digest.update("\x1f".join([name, *levels]).encode())
-            digest.update(column.codes[own].tobytes())
-        found[file] = {"records": int(own.sum()), "sha256": digest.hexdigest()}
+        ids = records.ids.filter(own)
+        codes = [column.codes[own] for column in records.columns.values()]
+        found[file] = fingerprint(records.columns.values(), lambda: iter([(ids, codes)]))  # noqa: B023
     return found
+
+
+def fingerprint(
+    columns: Collection[Column], pieces: Callable[[], Iterator[tuple[pa.Array, Sequence[Int32s]]]]
+) -> dict[str, Any]:
+    """Number of records of a file, and a checksum of their ids and values.
+
+    `pieces` gives the ids of some records after others, and their codes by column; it is asked
+    once for the ids and once for each column.
+    """
+    digest, records = hashlib.sha256(), 0
+    for ids, _ in pieces():
+        text = "\x1f".join(ids.to_pylist())
+        digest.update(("\x1f" * (records > 0) + text).encode())
+        records += len(ids)
+    for number, column in enumerate(columns):
+        levels = column.levels.cast(pa.string()).to_pylist()
+        digest.update("\x1f".join([column.name, *levels]).encode())
+        for _, codes in pieces():
+            digest.update(codes[number].tobytes())
+    return {"records": records, "sha256": digest.hexdigest()}
 
 
 def read_records(path: Path, content: RunFile) -> Records:

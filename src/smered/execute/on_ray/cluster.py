@@ -3,6 +3,7 @@
 import logging
 import re
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -10,14 +11,16 @@ from typing import Any
 import numpy as np
 
 from smered.errors import ConfigError, RunError
+from smered.execute.on_ray.coding import Coding
 from smered.execute.on_ray.executor import OnRay, RemoteLinkage, RotatingOnRay
-from smered.execute.on_ray.outline import count_part, find_patterns, outline_of
+from smered.execute.on_ray.outline import count_part, find_patterns, outline_of_run
 from smered.execute.on_ray.rotating import RotatingWorker
 from smered.execute.on_ray.worker import Arranged, Worker, versions
 from smered.labels import Groups
 from smered.model import PROPOSALS_PER_RECORD, Model, usual_proposals
 from smered.parts import cut_records
 from smered.sampler import Settings
+from smered.sources import ParquetTable
 from smered.store.folder import RunFolder
 from smered.tuning import add_totals
 from smered.warm import compile_kernels
@@ -46,6 +49,10 @@ class RayCluster:
     def seats(self, run: RunFolder, settings: Settings) -> "OnCluster":
         """Seats for the chains of a run."""
         return OnCluster(run, settings, self)
+
+    def coding(self, tables: Mapping[str, ParquetTable], **how: Any) -> Coding:
+        """Code tables on the cluster; see `Coding`."""
+        return Coding(self.connect(), tables, **how)
 
     def connect(self) -> Any:
         """Connect to the cluster; return the module `ray`."""
@@ -91,7 +98,7 @@ class OnCluster:
         count = self._ray.remote(num_cpus=1)(count_part)
         path = str(run.path.absolute())
         counts = self._ray.get([count.remote(path, part) for part in range(self._parts)])
-        outline = outline_of(run, counts)
+        outline = outline_of_run(run, counts)
         self.model: Model = outline.model
         self._patterns = find_patterns(run, outline)
         self._outline = self._ray.put(outline)

@@ -1,6 +1,7 @@
 """A model without its records: what the driver needs, counted by tasks over the parts."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +19,8 @@ from smered.store.describe import rebuild_model
 from smered.store.folder import RunFolder
 from smered.store.records import as_records, read_part
 
-__all__ = ["Outline", "count_part", "find_patterns", "outline_of", "over_records"]
+__all__ = ["Counts", "Outline", "count_part", "count_records", "find_patterns", "outline_of"]
+__all__ += ["outline_of_run", "over_records"]
 
 
 class Values(NamedTuple):
@@ -29,10 +31,16 @@ class Values(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What a task counts in a part."""
+    """What a task counts in some records."""
 
     fields: list[Values]
     files: Int64s  # (k,)
+
+
+class PartCounts(NamedTuple):
+    """What a task counts in a part."""
+
+    counts: Counts
     first_block: int
     blocks: Int64s  # records of each block, from the first one on
 
@@ -44,17 +52,20 @@ class Outline(NamedTuple):
     values: list[Int32s]  # of each field: the codes of its columns that each level stands for
 
 
-def count_part(path: str, part: int) -> Counts:
+def count_part(path: str, part: int) -> PartCounts:
     """Count the records of a part by file, value and block."""
     content = RunFolder.open(Path(path)).content
     records = as_records(Path(path), content, read_part(Path(path), content, part))
     fields = as_fields(rebuild_model(content.model, records).fields)
     first = int(records.block[0])
+    return PartCounts(count_records(fields, records), first, np.bincount(records.block - first))
+
+
+def count_records(fields: Sequence[Field], records: Records) -> Counts:
+    """Count records by file and value."""
     return Counts(
         [count_values(field, records) for field in fields],
         np.bincount(records.file, minlength=len(records.files)),
-        first,
-        np.bincount(records.block - first),
     )
 
 
@@ -88,22 +99,28 @@ def add_values(parts: list[Values]) -> Values:
     return Values(codes[first], shown)
 
 
-def outline_of(run: RunFolder, counts: list[Counts]) -> Outline:
-    """The model of a run with everything but its records.
+def outline_of_run(run: RunFolder, parts: list[PartCounts]) -> Outline:
+    """The model of a run with everything but its records."""
+    none = as_records(run.path, run.content, read_part(run.path, run.content, 0).slice(0, 0))
+    blocks = np.zeros(max(one.first_block + len(one.blocks) for one in parts), np.int64)
+    for one in parts:
+        blocks[one.first_block : one.first_block + len(one.blocks)] += one.blocks
+    model = rebuild_model(run.content.model, none)
+    return outline_of(model, [one.counts for one in parts], blocks)
+
+
+def outline_of(model: Model, counts: list[Counts], blocks: Int64s) -> Outline:
+    """A model over no records, with what was counted over all of them, in blocks of these sizes.
 
     Fields are coded anew, over a record for each of their values: with the codes of all records.
     """
-    none = as_records(run.path, run.content, read_part(run.path, run.content, 0).slice(0, 0))
-    model = rebuild_model(run.content.model, none)
+    none = model.records
     found = [add_values([one.fields[i] for one in counts]) for i in range(len(model.fields))]
     coded = [
         code_alone(field, values, none)
         for field, values in zip(as_fields(model.fields), found, strict=True)
     ]
     model = model.over(none, coded)
-    blocks = np.zeros(max(one.first_block + len(one.blocks) for one in counts), np.int64)
-    for one in counts:
-        blocks[one.first_block : one.first_block + len(one.blocks)] += one.blocks
     by_row = np.stack([values.shown.sum(axis=1) for values in found], axis=1)
     vars(model).update(
         block_sizes=blocks,
