@@ -223,7 +223,7 @@ def carry_out(
             model = model or run.model()
             run_chains(run, settings, observe, Here(run, model, settings))
         else:
-            model = None  # workers hold the records
+            model = None  # what a cluster samples may be more than this machine holds
             run_chains(run, settings, observe, cluster.seats(run, settings))
         seconds = round(time.perf_counter() - started, 3)
         run.finish(seconds=seconds, threads=settings.threads)
@@ -231,8 +231,9 @@ def carry_out(
         run.unlock()
     if max(run.draws_done()) == 0:
         raise KeyboardInterrupt("interrupted before the first draw")
-    posterior = Posterior(model or run.model(), run)
-    for message in posterior.diagnostics().warnings:
+    posterior = Posterior(run, model)
+    verdict = posterior.diagnostics() if model is not None else posterior.first_verdict()
+    for message in verdict.warnings:
         warnings.warn(message, ConvergenceWarning, stacklevel=4)
     return posterior
 

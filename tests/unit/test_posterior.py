@@ -26,7 +26,8 @@ FILES = ("a", "b", "c")
 class FakeRun:
     """Any linkages as a stored run."""
 
-    def __init__(self, linkages, order):
+    def __init__(self, linkages, model):
+        self._model, order = model, model.order
         self.settings = Settings(draws=len(linkages[0]), chains=len(linkages))
         self._draws = len(linkages[0])
         tables = []
@@ -41,6 +42,9 @@ class FakeRun:
             chains=len(linkages),
             draws=self.draws_done(),
         )
+
+    def model(self):
+        return self._model
 
     def draws_done(self):
         return [self._draws] * self.settings.chains
@@ -77,7 +81,7 @@ def posteriors(draw):
     # linkages are of records in kernel order; with one block that is the input order
     model = Model(records, ["f"])
     assert (model.order == np.arange(n)).all()
-    return Posterior(model, FakeRun(linkages, model.order)), np.array(linkages)
+    return Posterior(FakeRun(linkages, model)), np.array(linkages)
 
 
 def clusters(labels):
@@ -237,7 +241,7 @@ def test_entity_ids_name_the_same_cluster_the_same(case):
 def test_questions_about_records_that_are_not_there():
     records = Records.from_frames(pa.table({"f": ["x", "x"]}), columns=["f"])
     model = Model(records, [Categorical("f")])
-    posterior = Posterior(model, FakeRun([[canonical([0, 0])]], model.order))
+    posterior = Posterior(FakeRun([[canonical([0, 0])]], model))
     with pytest.raises(DataError, match="numbers run from 0 to 1"):
         posterior.match_probability(0, 2)
     with pytest.raises(DataError, match="no file 'z'"):
@@ -255,7 +259,7 @@ def test_a_pair_exactly_at_the_threshold_is_kept():
     records = Records.from_frames(pa.table({"f": ["x", "x"]}), columns=["f"])
     model = Model(records, ["f"])
     draws = [canonical([0, 0] if i < 55 else [0, 1]) for i in range(100)]
-    posterior = Posterior(model, FakeRun([draws], model.order))
+    posterior = Posterior(FakeRun([draws], model))
     assert len(posterior.pairs(0.55)) == 1
     assert len(posterior.pairs(0.56)) == 0
 

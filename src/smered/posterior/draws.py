@@ -19,6 +19,7 @@ from smered.layout import Floats, Int32s, Int64s
 from smered.model import Model
 from smered.posterior.draw import DrawView, Redrawer, walk_draws
 from smered.posterior.parameters import ParameterDraws
+from smered.records import Records
 from smered.sampler import Settings
 from smered.store.lifetimes import Lifetimes
 from smered.store.rows import MOVES
@@ -43,6 +44,8 @@ class StoredRun(Protocol):
     @property
     def settings(self) -> Settings: ...
 
+    def model(self) -> Model: ...
+
     def draws_done(self) -> list[int]: ...
 
     def read(self, kind: str, columns: Sequence[str] | None = None) -> pa.Table: ...
@@ -61,13 +64,24 @@ def common_draws(done: Sequence[int]) -> tuple[int, int]:
 class StoredDraws(ParameterDraws):
     """What every draw holds, whatever is asked of it."""
 
-    def __init__(self, model: Model, run: StoredRun) -> None:
-        self.model = model
-        self.records = model.records
+    def __init__(self, run: StoredRun, model: Model | None = None) -> None:
+        """Take a run, and its model where it is at hand."""
         self.run = run
+        if model is not None:
+            self.model = model
         self.chains, self.draws = common_draws(run.draws_done())
         if self.draws == 0:
             raise DataError("the run has no draws yet; resume it first")
+
+    @cached_property
+    def model(self) -> Model:
+        """The model that was sampled; read, with all its records, when it is first needed."""
+        return self.run.model()
+
+    @property
+    def records(self) -> Records:
+        """The records that were linked."""
+        return self.model.records
 
     @cached_property
     def lifetimes(self) -> Lifetimes:

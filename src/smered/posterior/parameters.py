@@ -17,9 +17,13 @@ __all__ = ["ParameterDraws"]
 class ParameterDraws:
     """The part of a posterior that reads parameters, each when it is first asked for."""
 
-    model: Model
     chains: int
     draws: int
+
+    @property
+    @abstractmethod
+    def model(self) -> Model:
+        """The model that was sampled."""
 
     @abstractmethod
     def _draws(self, *columns: str) -> pa.Table:

@@ -53,8 +53,9 @@ class Posterior(StoredDraws):
         """Open the posterior that a run folder holds, finished or not."""
         from smered.store.folder import RunFolder
 
-        run = RunFolder.open(Path(path))
-        return cls(run.model(), run)
+        posterior = cls(RunFolder.open(Path(path)))
+        _ = posterior.model  # damage is found now
+        return posterior
 
     def __repr__(self) -> str:
         return (
@@ -318,6 +319,11 @@ class Posterior(StoredDraws):
             {name: self.trace(name) for name in MOVES},
             chain_agreement(self.lifetimes, self.chains, self.draws),
         )
+
+    def first_verdict(self) -> Diagnostics:
+        """What can be said from single numbers, without reading records and linkages."""
+        traces = {name: self.trace(name) for name in ("entities", "log_posterior")}
+        return diagnose(traces, {name: self.trace(name) for name in MOVES}, 0.0)
 
     def to_datatree(self) -> "xarray.DataTree":
         """The draws as an xarray DataTree with ArviZ's groups and dimensions."""

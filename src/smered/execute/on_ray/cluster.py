@@ -100,8 +100,10 @@ class OnCluster:
         counts = self._ray.get([count.remote(path, part) for part in range(self._parts)])
         outline = outline_of_run(run, counts)
         self.model: Model = outline.model
-        self._patterns = find_patterns(run, outline)
         self._outline = self._ray.put(outline)
+        self._patterns = self._ray.get(
+            self._ray.remote(num_cpus=1)(find_patterns).remote(path, self._outline)
+        )
         at_once = max(1, self._processors() // self._parts)
         self.at_once = min(settings.chains, at_once)
         self._losses = 0

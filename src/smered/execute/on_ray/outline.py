@@ -174,10 +174,11 @@ def find_codes(field: Field, values: Int32s, records: Records) -> Int32s:
     return found
 
 
-def find_patterns(run: RunFolder, outline: Outline) -> list[Pattern]:
+def find_patterns(path: str, outline: Outline) -> list[Pattern]:
     """What candidates agree on, found in the first records."""
     if outline.model.rotates:
         return []
+    run = RunFolder.open(Path(path))
     tables: list[pa.Table] = []
     for part in range(len(run.content.parts) - 1):
         if run.content.parts[part] >= SAMPLE:

@@ -13,7 +13,7 @@ import numpy as np
 
 from smered.execute import make_executor
 from smered.execute.on_ray.outline import Outline, over_records
-from smered.execute.on_ray.worker import PartsWorker, writable
+from smered.execute.on_ray.worker import PartsWorker, own_copy, writable
 from smered.layout import BlockPrior, Int32s, Int64s, Layout, Parameters, Statistics
 from smered.pairs import UniformPairs
 from smered.rotating import groups_of, number_of_groups, propose_rotated, rotate
@@ -62,6 +62,7 @@ class RotatingWorker(PartsWorker):
         A sweep makes so many `proposals`; entities may be `crossing` parts if there are several.
         """
         compile_kernels()
+        outline = own_copy(outline)
         model = self._model = outline.model
         self._workers = len(cuts) - 1
         self._shares = np.array(cuts)

@@ -25,7 +25,7 @@ from smered.store.schema import Receipt
 from smered.tuning import Totals, count_totals
 from smered.warm import compile_kernels
 
-__all__ = ["Arranged", "PartsWorker", "Worker", "versions", "writable"]
+__all__ = ["Arranged", "PartsWorker", "Worker", "own_copy", "versions", "writable"]
 
 
 class Arranged(NamedTuple):
@@ -83,12 +83,14 @@ class Worker(PartsWorker):
     def arrange(self, outline: Outline, patterns: list[Pattern]) -> Arranged:
         """Find candidates; count what proposals are shared out by."""
         compile_kernels()
+        outline = own_copy(outline)
         first, last = int(self._records.block[0]), int(self._records.block[-1]) + 1
         self._groups = Groups.of(outline.model.block_sizes, first, last)
         records = replace(self._records, block=self._records.block - first)
         model = self._model = over_records(outline, records)
         arranged = model.arrange(first)
-        self._tables: PairTables = model.pairs.tables(arranged, patterns)
+        own_patterns = [writable(pattern) for pattern in patterns]
+        self._tables: PairTables = model.pairs.tables(arranged, own_patterns)
         self._layout = model.lay_out(arranged, self._tables)
         weight = self._tables.block_weight
         return Arranged(
@@ -130,8 +132,19 @@ class Worker(PartsWorker):
         return self._state.entities
 
 
+def own_copy(outline: Outline) -> Outline:
+    """An outline whose arrays kernels may take; see `writable`."""
+    from ray import cloudpickle
+
+    copy: Outline = cloudpickle.loads(cloudpickle.dumps(outline))
+    return copy
+
+
 def writable(value: Any) -> Any:
-    """Arrays that kernels may take: those that Ray hands out are read-only, another type."""
+    """Arrays that kernels may take: those that Ray hands out are read-only, another type.
+
+    Kernels would be compiled once more for it.
+    """
     if isinstance(value, np.ndarray):
         return value if value.flags.writeable else value.copy()
     if isinstance(value, tuple):
