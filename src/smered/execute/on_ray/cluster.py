@@ -156,9 +156,11 @@ class OnCluster:
 
     def recover(self, error: Exception) -> None:
         """Decide whether a chain can go on from its last checkpoint after losing a worker."""
-        if isinstance(error, self._ray.exceptions.RayTaskError):
-            cause = getattr(error, "cause", None)
-            raise cause if isinstance(cause, Exception) else error
+        errors, cause = self._ray.exceptions, error
+        while isinstance(cause, errors.RayTaskError):  # one for each task that waited for another
+            cause = cause.cause
+        if not isinstance(cause, errors.RayError):
+            raise cause
         kept = self._run.sweeps_kept()
         self._losses = self._losses + 1 if kept == self._kept else 1
         self._kept = kept
