@@ -52,7 +52,7 @@ def draw_jointly(
     rates = state.beta[0, field] * np.exp(STEP * (np.arange(RATES) - current))
     rates = rates[rates < 1.0]  # the current one is below 1, so it keeps its place
     tables = tabulate_state(state, model)
-    log_size = model.partition_prior.log_size(model.largest_cluster, state.hyperparameters)
+    log_size = model.log_size(state.hyperparameters)
     found = execute.find_toggles(state, tables, log_size, field, rates, seed, chain)
     apart = state.entities + found.together  # entities if all toggles were apart
 

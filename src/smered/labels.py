@@ -44,11 +44,12 @@ class Groups(NamedTuple):
 
 
 def share_over_groups(
-    prior: LinkagePrior, sizes: Int64s, seed: int, chain: int, sweep: int, when: int
-) -> BlockPrior:
-    """Share labels out over groups of so many records."""
+    prior: LinkagePrior, log_size: Floats, sizes: Int64s, seed: int, chain: int, sweep: int,
+    when: int,
+) -> BlockPrior:  # fmt: skip
+    """Share labels out over groups of so many records; `log_size` is log W of every size."""
     rng = generator(seed, chain, sweep, when)
-    return BlockPrior(*share(prior.log_unit, prior.free, sizes, rng), prior.log_size)
+    return BlockPrior(*share(prior.log_unit, prior.free, sizes, rng), log_size)
 
 
 def share_over_blocks(

@@ -81,7 +81,7 @@ class LinkagePrior(NamedTuple):
 
     log_unit: float  # log weight of one more cluster
     free: int  # labels that all blocks together may still use, or UNLIMITED
-    log_size: Floats  # (largest cluster + 1,) log W[size]
+    hyperparameters: Floats  # those that log W[size] depends on
 
 
 class BlockPrior(NamedTuple):
@@ -89,7 +89,7 @@ class BlockPrior(NamedTuple):
 
     log_unit: Floats  # (B,) log weight of one more cluster in a block
     free: Int64s  # (B,) labels the block may still use, or UNLIMITED
-    log_size: Floats  # (largest cluster + 1,) log W[size]
+    log_size: Floats  # (largest cluster or block + 1,) log W[size]
 
 
 class Clusters(NamedTuple):

@@ -27,6 +27,7 @@ PROPOSALS_PER_RECORD = 4
 LEAST_PROPOSALS = 8000  # in a sweep of few records
 TUNED_SHARE = 0.25  # of them once proposals go where they are worth most
 MOST_CLASSES = 256
+MOST_RECORDS = 2**31 - 1
 LARGEST_STREAM = 2**31 - 1  # half the numbers that one stream of the generator holds
 
 
@@ -68,11 +69,18 @@ class Model:
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise ConfigError(f"field {repeated[0]!r} is given twice")
-        if self.largest_cluster * len(names) > LARGEST_STREAM:
+        self.check_size()
+
+    def check_size(self) -> None:
+        """Refuse more records than can be numbered."""
+        fields = len(self.fields)
+        if self.largest_cluster * fields > LARGEST_STREAM:
             raise ConfigError(
-                f"the largest block holds {self.largest_cluster} records of {len(names)} "
+                f"the largest block holds {self.largest_cluster} records of {fields} "
                 "fields, more than one block can; use smaller blocks"
             )
+        if self.size > MOST_RECORDS:
+            raise ConfigError(f"there are {self.size} records, more than {MOST_RECORDS}")
 
     @cached_property
     def coded(self) -> tuple[CodedField, ...]:
@@ -117,6 +125,11 @@ class Model:
     def rotates(self) -> bool:
         """Whether blocks rotate, so that clusters may be anywhere."""
         return isinstance(self.pairs, RotatingBlocks)
+
+    def log_size(self, hyperparameters: Floats, largest: int | None = None) -> Floats:
+        """Log W of the prior, for clusters up to a size (default: that of the largest block)."""
+        most = self.largest_cluster if largest is None else largest
+        return self.partition_prior.log_size(most, hyperparameters)
 
     @cached_property
     def exact(self) -> Bools:

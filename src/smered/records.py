@@ -19,12 +19,13 @@ import pyarrow.compute as pc
 
 from smered.errors import DataError, DataWarning, RunError
 from smered.layout import Int32s, Int64s
+from smered.mistakes import no_block, no_file, no_id, no_levels, same_id
 from smered.similar import Neighbours
 from smered.suggest import suggest
 
 __all__ = ["Column", "Reading", "Records", "as_text", "check_columns", "code_column"]
-__all__ += ["mask_markers", "named_frames", "no_block", "no_file", "no_id", "number_rows"]
-__all__ += ["ordinary", "ordinary_table", "plain", "same_id", "stack_inputs"]
+__all__ += ["mask_markers", "named_frames", "number_rows", "ordinary", "ordinary_table", "plain"]
+__all__ += ["stack_inputs"]
 
 ONE_FILE = "records"  # the file's name when a single frame is given without a file column
 
@@ -258,11 +259,6 @@ def split_files(name: str, table: pa.Table, file_column: str) -> dict[str, pa.Ta
     return {file: table.filter(pc.equal(column, file)) for file in pc.unique(column).to_pylist()}
 
 
-def no_file(column: str, row: int) -> DataError:
-    """Say that a row belongs to no file."""
-    return DataError(f"file column {column!r} has no value in row {row}; fill it")
-
-
 def check_columns(file: str, table: pa.Table, needed: Sequence[str]) -> None:
     """Refuse a file that lacks a column."""
     names = table.column_names
@@ -319,10 +315,7 @@ def code_column(name: str, parts: Mapping[str, pa.ChunkedArray], missing: Sequen
         order = pc.array_sort_indices(levels).to_numpy()
         levels.slice(0, 1000).cast(pa.string())  # levels are named in what users get
     except pa.ArrowException:
-        raise DataError(
-            f"column {name!r} has type {target}, which cannot be coded as levels; "
-            "use text, numbers, dates or booleans"
-        ) from None
+        raise no_levels(name, target) from None
     rank = np.empty(len(order) + 1, np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
     rank[-1] = -1
@@ -335,15 +328,6 @@ def check_block_column(column: Column, files: Sequence[str], sizes: Sequence[int
     empty = np.flatnonzero(column.codes < 0)
     if len(empty):
         raise no_block(column.name, len(empty), *locate(int(empty[0]), files, sizes))
-
-
-def no_block(column: str, records: int, file: str, row: int) -> DataError:
-    """Say that records have no block."""
-    return DataError(
-        f"block column {column!r} has no value in {records} record(s), first in file {file!r}, "
-        f"row {row}; every record needs a block: fill the value, leave the records out, or block "
-        "by another column"
-    )
 
 
 def locate(position: int, files: Sequence[str], sizes: Sequence[int]) -> tuple[str, int]:
@@ -371,19 +355,6 @@ def read_ids(tables: Mapping[str, pa.Table], column: str | None) -> pa.Array:
             raise same_id(column, file, encoded.dictionary[repeated].as_py(), *rows.tolist())
         parts.append(ids)
     return pa.concat_arrays(parts)
-
-
-def no_id(column: str, file: str, row: int) -> DataError:
-    """Say that a record has no id."""
-    return DataError(f"id column {column!r} of file {file!r} has no value in row {row}")
-
-
-def same_id(column: str, file: str, value: str, first: int, second: int) -> DataError:
-    """Say that two records have one id."""
-    return DataError(
-        f"id column {column!r} of file {file!r} has {value} twice, "
-        f"in rows {first} and {second}; ids must be unique within a file"
-    )
 
 
 def number_rows(codes: Sequence[Int32s], rows: int) -> Int64s:

@@ -46,6 +46,7 @@ class Rotation(NamedTuple):
     log_true: Floats  # (B,) log probability of the true values that make a block
     group_sizes: Int64s  # (groups,) records
     linkable: int  # records of blocks of more than one
+    largest: int  # records of the largest block
 
 
 def choose_fields(model: Model, rng: np.random.Generator) -> Int64s:
@@ -139,6 +140,7 @@ def rotate(
         np.log(parameters.theta[true[first]]).sum(axis=1),
         np.bincount(group, minlength=groups),
         int(sizes[sizes > 1].sum()),
+        int(sizes.max(initial=0)),
     )
 
 
@@ -193,7 +195,10 @@ def rotating_sweep(
     true = execute.true_values(state, parameters, fields, seed, chain)
     position = np.arange(len(state.entity))
     rotation = rotate(model, layout, parameters, fields, true, position)
-    by_group = share_over_groups(prior, rotation.group_sizes, seed, chain, state.sweep, SHARING)
+    log_size = model.log_size(prior.hyperparameters, rotation.largest)
+    by_group = share_over_groups(
+        prior, log_size, rotation.group_sizes, seed, chain, state.sweep, SHARING
+    )
     proposals = round(layout.proposals.sum())
     moves = propose_rotated(
         execute, rotation, by_group, proposals, rotation.linkable, state, seed, chain

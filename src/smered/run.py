@@ -28,7 +28,8 @@ from smered.warm import compile_kernels
 if TYPE_CHECKING:
     from smered.execute.on_ray.cluster import OnCluster, RayCluster
     from smered.sources import ParquetTable
-    from smered.store.folder import Keeper, RunFolder
+    from smered.store.folder import RunFolder
+    from smered.store.keeper import Keeper
 
 __all__ = ["Observer", "extend", "link", "resume", "sample"]
 
@@ -82,6 +83,7 @@ def link(
     cluster = find_cluster(execute)
     pieces = find_pieces(frames) if cluster is not None else None
     if cluster is not None and pieces is not None:
+        check_first(out, settings, cluster)  # before the work of coding
         coding = cluster.coding(pieces, **reading)
         model = coding.model(fields, **meaning)
     else:
@@ -94,7 +96,7 @@ def find_pieces(frames: Any) -> "dict[str, ParquetTable] | None":
     from smered import sources
 
     named = named_frames(frames)
-    if not all(isinstance(place, str | os.PathLike) for place in named.values()):
+    if not named or not all(isinstance(place, str | os.PathLike) for place in named.values()):
         return None
     places = {name: os.fspath(place) for name, place in named.items()}
     found = [sources.find_pieces([place]) for place in places.values()]
@@ -123,15 +125,9 @@ def sample(
     one per 250,000 records), which workers can share if `execute` is "ray" or a `RayCluster`. A
     `keeper` writes the records of a model that holds none.
     """
-    known = Settings.__dataclass_fields__
-    for name in settings:
-        if name not in known:
-            raise ConfigError(f"unknown setting {name!r}; there are: {', '.join(known)}")
-    settled = Settings(**({"threads": os.cpu_count() or 1} | settings))
-    every = checkpoint_interval(model)
     cluster = find_cluster(execute)
-    if cluster is not None and out is None:
-        raise ConfigError("a run on Ray needs a folder that its workers see: give out=")
+    settled = check_first(out, settings, cluster, replace=replace)
+    every = checkpoint_interval(model)
     run: Run
     if out is None:
         run = MemoryRun(model, settled, every)
@@ -143,6 +139,27 @@ def sample(
             keeper=keeper,
         )  # fmt: skip
     return carry_out(run, model, settled, observe, cluster)
+
+
+def check_first(
+    out: str | os.PathLike[str] | None,
+    settings: Mapping[str, Any],
+    cluster: "RayCluster | None",
+    replace: bool = False,
+) -> Settings:
+    """Check the settings of a run and the folder it is to be kept in."""
+    known, others = Settings.__dataclass_fields__, ("parts", "provenance", "replace")
+    own = {name: value for name, value in settings.items() if name not in others}
+    for name in own:
+        if name not in known:
+            raise ConfigError(f"unknown setting {name!r}; there are: {', '.join(known)}")
+    if cluster is not None and out is None:
+        raise ConfigError("a run on Ray needs a folder that its workers see: give out=")
+    if out is not None:
+        from smered.store.folder import RunFolder
+
+        RunFolder.check_target(Path(out), replace=bool(settings.get("replace", replace)))
+    return Settings(**({"threads": os.cpu_count() or 1} | own))
 
 
 def resume(

@@ -36,6 +36,7 @@ __all__ = ["TUNED_PROPOSALS_PER_RECORD", "Settings", "Step", "run_chain"]
 
 TUNED_PROPOSALS_PER_RECORD = 0.7  # informed ones; see docs/decisions/0005
 TUNINGS = 8  # states that candidates are graded by
+TELLING_SIZE = 3  # priors that look at the sizes of clusters do so up to here, too
 SWEEPS_PER_JOINT_DRAW = 2  # of a rate with its links; see docs/decisions/0006
 
 
@@ -208,8 +209,7 @@ def condition_prior(state: ChainState, model: Model, rng: np.random.Generator) -
     log_unit, free = model.partition_prior.condition(
         state.hyperparameters, state.entities, model.size, rng
     )
-    log_size = model.partition_prior.log_size(model.largest_cluster, state.hyperparameters)
-    return LinkagePrior(log_unit, free, log_size)
+    return LinkagePrior(log_unit, free, state.hyperparameters)
 
 
 def log_classes(state: ChainState, model: Model) -> float:
@@ -235,10 +235,11 @@ def log_posterior(
             total += float((part.a - 1) * np.log(beta).sum())
             total += float((part.b - 1) * np.log1p(-beta).sum())
     total += log_classes(state, model)
-    log_size = model.partition_prior.log_size(model.largest_cluster, state.hyperparameters)
-    if log_size.any():  # else clusters of all sizes weigh the same
+    few = model.log_size(state.hyperparameters, min(model.largest_cluster, TELLING_SIZE))
+    if few.any():  # else clusters of all sizes weigh the same
         sizes = execute.sizes(state)
         present = np.flatnonzero(sizes)
+        log_size = model.log_size(state.hyperparameters, len(sizes) - 1)
         total += float(log_size[present] @ sizes[present])
     return total + model.partition_prior.log_entities(
         state.hyperparameters, state.entities, model.size

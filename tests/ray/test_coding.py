@@ -16,7 +16,7 @@ import pytest
 
 import smered
 from smered import simulate
-from smered.errors import DataError
+from smered.errors import ConfigError, DataError, DataWarning
 from smered.execute.on_ray import RayCluster
 from smered.fields import Joint, Text
 from smered.pairs import RotatingBlocks
@@ -160,6 +160,40 @@ def test_a_folder_of_files_on_another_file_system(tmp_path, cluster, small_piece
         assert "secret" not in (tmp_path / run / "run.json").read_text()
 
 
+def test_what_would_fail_later_is_refused_first(tmp_path, cluster):
+    place = write(tmp_path, {"a": tables()["a"]})["a"]
+    execute = RayCluster(cluster.address)
+    how = {"fields": ["f2", "f3"], "blocks": "f1", "execute": execute}
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "file").write_text("")
+    with pytest.raises(ConfigError, match="exists already and is not empty"):
+        link(place, tmp_path / "taken", **how)
+    with pytest.raises(ConfigError, match="needs a folder"):
+        link(place, None, **how)
+    with pytest.raises(ConfigError, match="unknown setting 'drawz'"):
+        link(place, tmp_path / "run", drawz=3, **how)
+    with pytest.raises(DataError, match="no files given"):
+        link({}, tmp_path / "run", **how)
+    link(place, tmp_path / "run", **how)
+    inside = tmp_path / "run" / "records" / "input-0.parquet"
+    with pytest.raises(ConfigError, match=r"input-0\.parquet lies in .*run: choose another"):
+        link(inside, tmp_path / "run", replace=True, **how)
+    assert inside.exists()
+
+
+def test_fields_that_do_nothing_are_told(tmp_path, cluster):
+    table = pa.table({"f": ["x", "y"] * 20, "g": list(range(40)), "h": [None] * 40})
+    place = write(tmp_path, {"a": table})["a"]
+    with pytest.warns(DataWarning) as told:
+        smered.link(
+            place, ["f", "g", "h"], out=tmp_path / "run", draws=2, burn_in=2, chains=1,
+            execute=RayCluster(cluster.address),
+        )  # fmt: skip
+    messages = " ".join(str(each.message) for each in told)
+    assert "'g' has a different value in every record" in messages
+    assert "'h' is missing in every record" in messages
+
+
 def test_mistakes_in_the_data_are_named(tmp_path, cluster, small_pieces):
     """With the messages that one machine gives."""
     made = tables()
@@ -173,6 +207,8 @@ def test_mistakes_in_the_data_are_named(tmp_path, cluster, small_pieces):
         "no file": (a.append_column("file", pa.array(["x"] * 250 + [None] * (n - 250))),
                     {"file_column": "file", "id": None}),
         "empty": (a.slice(0, 0), {}),
+        "nested": (a.append_column("list", pa.array([[i] for i in range(n)])),
+                   {"fields": ["f2", "list"]}),
     }  # fmt: skip
     assert a.column_names[0] == "id"
     for name, (table, changes) in wrong.items():

@@ -126,7 +126,7 @@ def test_it_works_in_a_browser(page, posterior):
         summary = details.locator("summary").inner_text()
         details.locator("summary").click()
         opened = tab.locator(".card details[open]", has_text=summary).first
-        assert "field" in opened.inner_text()
+        opened.get_by_text("field").first.wait_for()  # it is filled once the page notices
         assert len(noticed) == 1
 
 

@@ -38,6 +38,8 @@ def test_pieces_hold_every_row_once(tmp_path, monkeypatch):
     folder = write_folder(tmp_path / "t", table, table.slice(0, 1))
     found = find_parquet(str(folder))
     assert [piece.rows for piece in found.pieces] == [4, 4, 3, 1]
+    pq.write_table(table.slice(0, 0), folder / "part-3.parquet")
+    assert find_parquet(str(folder)).pieces == found.pieces
     assert found.rows == 12
     whole = pa.concat_tables([read_piece(piece) for piece in found.pieces])
     assert whole.equals(pa.concat_tables([table, table.slice(0, 1)]))
@@ -58,16 +60,21 @@ def test_what_is_wrong_is_named(tmp_path, monkeypatch):
     broken = write_folder(tmp_path / "broken", pa.table({"f": [1]}))
     (broken / "part-0.parquet").write_bytes(b"PAR1 and no more")
     cases = {
-        str(mixed): r"part-1\.parquet has other columns than .*part-0\.parquet, or other types",
+        str(
+            mixed
+        ): rf"^{mixed}/part-1\.parquet has other columns than .*part-0\.parquet, or other types",
         str(broken): "is a damaged Parquet file",
-        "nosuch://host/a.parquet": "an address that begins with nosuch:// cannot be read",
-        f"file://{tmp_path}/none.parquet": "none.parquet does not exist",
+        "nosuch://host/a.parquet": "^an address that begins with nosuch:// cannot be read",
+        f"file://{tmp_path}/none.parquet": "none.parquet does not exist$",
     }
     for place, message in cases.items():
         with pytest.raises(DataError, match=message):
             read_sources([place])
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    with pytest.raises(DataError, match=r"reading ftp:// needs fsspec; pip install 'smered\[rem"):
+    with pytest.raises(
+        DataError,
+        match=r"^ftp://host/a.parquet: reading ftp:// needs fsspec; pip install 'smered\[rem",
+    ):
         read_sources(["ftp://host/a.parquet"])
 
 
@@ -78,6 +85,24 @@ def test_no_password_is_shown(tmp_path):
         read_sources([place])
     assert "secret" not in str(e.value)
     assert to_folder(f"a={place}", tmp_path) == "a=ftp://reader@127.0.0.1:1/a.parquet"
+
+
+@pytest.mark.parametrize(
+    ("place", "label"),
+    [
+        ("ftp://u:p@ss@host/f", "ftp://u@host/f"),
+        ("s3://AK:SE/CRET@bucket/f?region=eu-1", "s3://AK@bucket/f?region=eu-1"),
+        ("https://host/f?sig=TOKEN&scheme=http", "https://host/f?scheme=http"),
+        ("https://host/f?X-Amz-Signature=T%2FK", "https://host/f"),
+        ("s3://bucket/a:b/f", "s3://bucket/a:b/f"),
+        ("plain/f@x.parquet", "plain/f@x.parquet"),
+    ],
+)
+def test_labels_hold_no_secrets(place, label):
+    assert parquet.label_of(place) == label
+    told = str(parquet.damaged(place, OSError(f"no answer from {place}")))
+    for secret in ("p@ss", "SE/CRET", "TOKEN", "T%2FK"):
+        assert secret not in told
 
 
 def test_an_address_of_this_machine(tmp_path):

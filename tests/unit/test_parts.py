@@ -3,12 +3,15 @@
 import warnings
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import smered
+from smered.execute import make_executor
 from smered.labels import Groups, share_over_blocks, share_over_groups
 from smered.layout import LinkagePrior
 from smered.parts import RECORDS_PER_PART, cut_records
+from smered.state import start_state, tabulate_state
 from smered.sums import add_up, as_floats
 from smered.tuning import Totals, add_totals
 
@@ -33,8 +36,8 @@ def test_labels_of_some_blocks_are_those_of_all():
     sizes = np.random.default_rng(1).integers(1, 60_000, 40)
     whole = Groups.of(sizes)
     assert len(whole.sizes) > 3
-    prior = LinkagePrior(0.0, 100_000, np.zeros(3))
-    by_group = share_over_groups(prior, whole.sizes, 1, 0, 5, 2)
+    prior = LinkagePrior(0.0, 100_000, np.empty(0))
+    by_group = share_over_groups(prior, np.zeros(3), whole.sizes, 1, 0, 5, 2)
     everywhere = share_over_blocks(by_group, whole, 1, 0, 5, 2)
     assert by_group.free.sum() == everywhere.free.sum() == 100_000
     assert np.exp(-everywhere.log_unit) == pytest.approx(sizes / sizes.sum())
@@ -42,6 +45,23 @@ def test_labels_of_some_blocks_are_those_of_all():
         some = share_over_blocks(by_group, Groups.of(sizes, first, last), 1, 0, 5, 2)
         assert (some.free == everywhere.free[first:last]).all()
         assert (some.log_unit == everywhere.log_unit[first:last]).all()
+
+
+def test_threads_may_have_no_records():
+    """As a worker that holds none of the entities for a sweep."""
+    records = smered.Records.from_frames(pa.table({"f": ["x", "x"]}), columns=["f"])
+    model = smered.Model(records, ["f"], pairs=smered.RotatingBlocks())
+    execute = make_executor(model, model.layout(), 2)
+    arranged = model.arrange_values(
+        np.empty((0, 1), np.int32), np.empty(0, np.int32), np.empty(0, np.int64)
+    )
+    execute.use(model.lay_out(arranged, model.pairs.tables(arranged)))
+    state = start_state(model, execute.layout, 0, 0)
+    assert state.entities == 0
+    counted = execute.count(state, tabulate_state(state, model), 0, 0)
+    assert counted.entities[0] == 0
+    assert execute.sizes(state).tolist() == [0]
+    execute.close()
 
 
 def test_sums_do_not_depend_on_the_order():

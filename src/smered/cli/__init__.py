@@ -31,7 +31,7 @@ for module in (work, ask, analyse, settings):
     module.register(app)
 
 ADDRESS = re.compile(r"auto|(ray://)?[^:/]+:\d+")  # of a Ray cluster
-PASSWORD = re.compile(r"(//[^:/@\s]*):[^@/\s]*@|((?:ssl)?password=)[^&\s'\"]+")
+PASSWORD = re.compile(r"(//[^:/@\s]*):[^\s'\"]*@|((?:ssl)?password=)[^&\s'\"]+")
 
 
 @app.callback(invoke_without_command=True)

@@ -146,7 +146,8 @@ class Serial:
         self, prior: LinkagePrior, seed: int, chain: int, sweep: int, when: int
     ) -> BlockPrior:
         """Share labels out over groups of blocks."""
-        return share_over_groups(prior, self.groups.sizes, seed, chain, sweep, when)
+        log_size = self._model.log_size(prior.hyperparameters)
+        return share_over_groups(prior, log_size, self.groups.sizes, seed, chain, sweep, when)
 
     def by_block(
         self, by_group: BlockPrior, seed: int, chain: int, sweep: int, when: int

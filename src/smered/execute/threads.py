@@ -60,6 +60,8 @@ def shrinking_chunks(layout: Layout, threads: int) -> list[tuple[int, int]]:
     shares = [0.5**r for r in range(1, ROUNDS + 1)] + [0.5**ROUNDS]
     done = np.cumsum(np.repeat(np.array(shares) / threads, threads))
     cost = np.cumsum(layout.proposals + np.diff(layout.block_start))
+    if not len(cost):
+        return []  # a worker may hold no records
     cuts = np.searchsorted(cost, cost[-1] * done[:-1], side="right")
     edges = np.unique(np.concatenate(([0], cuts, [len(cost)])))
     return [(int(a), int(b)) for a, b in itertools.pairwise(edges)]

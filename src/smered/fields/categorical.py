@@ -1,7 +1,6 @@
 """Fields whose values either agree or differ."""
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,8 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from smered.errors import ConfigError, DataWarning
-from smered.fields.field import DEFAULT_A, DEFAULT_B, LARGEST, CodedField, OneColumn, check_rates
+from smered.errors import ConfigError
+from smered.fields.field import (
+    DEFAULT_A,
+    DEFAULT_B,
+    LARGEST,
+    CodedField,
+    OneColumn,
+    check_rates,
+    warn_of_useless,
+)
 from smered.layout import Int32s
 from smered.records import Records, number_rows
 
@@ -110,16 +117,9 @@ def finish_field(
         raise ConfigError(
             f"field {field.name!r}: mu of level {bad!r} must be a positive number up to {LARGEST:g}"
         )
+    warn_of_useless(field.name, shown, int(np.count_nonzero(codes >= 0)))
     if len(levels) == 0:
-        warnings.warn(f"field {field.name!r} is missing in every record", DataWarning, stacklevel=6)
         levels, mu = pa.array(["(none)"]), np.ones(1)
-    elif shown == np.count_nonzero(codes >= 0) > 1:
-        warnings.warn(
-            f"field {field.name!r} has a different value in every record: it cannot link any; "
-            "leave it out (an id is not a field)",
-            DataWarning,
-            stacklevel=6,
-        )
     b = field.b
     if b is None:
         b = math.inf if set(field.columns) <= set(records.block_columns) else DEFAULT_B

@@ -1,6 +1,7 @@
 """What the model asks of a field type, and what it gets: codes, levels and hyperparameters."""
 
 import math
+import warnings
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from smered.errors import ConfigError
+from smered.errors import ConfigError, DataWarning
 from smered.fields.keys import hub_key
 from smered.layout import Floats, Int32s, Int64s
 from smered.near import NearTables, near_tables
@@ -18,7 +19,7 @@ from smered.records import Records
 from smered.similar import Neighbours
 
 __all__ = ["DEFAULT_A", "DEFAULT_B", "LARGEST", "CodedField", "Field", "OneColumn"]
-__all__ += ["Similar", "check_rates"]
+__all__ += ["Similar", "check_rates", "warn_of_useless"]
 
 LARGEST = 1e12  # of a hyperparameter: beyond, the numbers of a sweep lose their digits
 DEFAULT_A, DEFAULT_B = 5.0, 10.0  # the paper's
@@ -134,6 +135,19 @@ class OneColumn:
     def columns(self) -> tuple[str, ...]:
         """The one column read."""
         return (self.column,)
+
+
+def warn_of_useless(name: str, values: int, shown: int) -> None:
+    """Warn of a field that cannot do its work, by its values and the records that show one."""
+    if shown == 0:
+        warnings.warn(f"field {name!r} is missing in every record", DataWarning, stacklevel=7)
+    elif values == shown > 1:
+        warnings.warn(
+            f"field {name!r} has a different value in every record: it cannot link any; "
+            "leave it out (an id is not a field)",
+            DataWarning,
+            stacklevel=7,
+        )
 
 
 def check_rates(name: str, a: float, b: float | None) -> None:

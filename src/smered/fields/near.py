@@ -2,7 +2,6 @@
 
 import datetime
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -10,8 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from smered.errors import ConfigError, DataWarning
-from smered.fields.field import DEFAULT_A, DEFAULT_B, CodedField, OneColumn, Similar, check_rates
+from smered.errors import ConfigError
+from smered.fields.field import (
+    DEFAULT_A,
+    DEFAULT_B,
+    CodedField,
+    OneColumn,
+    Similar,
+    check_rates,
+    warn_of_useless,
+)
 from smered.fields.keys import digits, number_keys, qgram, sound
 from smered.layout import Floats, Int32s, Int64s
 from smered.records import Records
@@ -170,7 +177,7 @@ def code_near(
     if b is None:
         b = math.inf if set(field.columns) <= set(records.block_columns) else DEFAULT_B
     if len(levels) == 0:
-        warnings.warn(f"field {field.name!r} is missing in every record", DataWarning, stacklevel=6)
+        warn_of_useless(field.name, 0, 0)
         return CodedField(field.name, column.codes, pa.array(["(none)"]), np.ones(1), field.a, b)
     if math.isinf(b):  # never distorted: values agree or differ
         return CodedField(field.name, column.codes, levels, np.ones(len(levels)), field.a, b)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.fs as pa_fs
@@ -23,7 +24,8 @@ __all__ += ["label_of", "read_parquet", "read_piece"]
 MAGIC = b"PAR1"  # how such files begin
 ENDINGS = (".parquet", ".parq", ".pq")
 REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://")
-SECRET = re.compile(r"(://[^:/@]*):[^@/]*@")
+SECRET = re.compile(r"(?<=://)([^:@]*):(.*)@")  # up to the last @: passwords may hold any letter
+PLAIN = ("region", "scheme", "endpoint_override")  # of what may follow a question mark
 ROWS_PER_PIECE = 250_000
 
 
@@ -68,8 +70,23 @@ def is_member(name: str) -> bool:
 
 
 def label_of(place: str) -> str:
-    """A place as it may be shown: without a password."""
-    return SECRET.sub(r"\1@", place) if is_remote(place) else place
+    """A place as it may be shown: without passwords, keys and signatures."""
+    if not is_remote(place):
+        return place
+    path, _, query = SECRET.sub(r"\1@", place).partition("?")
+    kept = [part for part in query.split("&") if part.partition("=")[0] in PLAIN]
+    return path + ("?" + "&".join(kept) if kept else "")
+
+
+def secrets_of(place: str) -> list[str]:
+    """What no message may show of a place."""
+    found = SECRET.search(place)
+    hidden = [found[2], unquote(found[2])] if found else []
+    for part in SECRET.sub(r"\1@", place).partition("?")[2].split("&"):
+        key, _, value = part.partition("=")
+        if key not in PLAIN:
+            hidden += [value, unquote(value)]
+    return [text for text in hidden if text] if is_remote(place) else []
 
 
 def find_filesystem(place: str) -> tuple[pa_fs.FileSystem, str]:
@@ -121,8 +138,10 @@ def find_parquet(place: str) -> ParquetTable:
                     )
                 schema = found
                 pieces += cut_groups(file, opened.metadata, ROWS_PER_PIECE)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise damaged(label, error) from None
+    except DataError:
+        raise
+    except Exception as error:  # libraries of other file systems raise errors of their own
+        raise damaged(place, error) from None
     assert schema is not None
     return ParquetTable(file_name(Path(path)), label, schema, tuple(pieces))
 
@@ -160,7 +179,7 @@ def cut_groups(place: str, metadata: pq.FileMetaData, rows: int) -> list[Piece]:
         if held >= rows or group == metadata.num_row_groups - 1:
             pieces.append(Piece(place, (first, group + 1), held))
             first, held = group + 1, 0
-    return pieces
+    return [piece for piece in pieces if piece.rows]
 
 
 def read_piece(piece: Piece, columns: Sequence[str] | None = None) -> pa.Table:
@@ -169,8 +188,10 @@ def read_piece(piece: Piece, columns: Sequence[str] | None = None) -> pa.Table:
         with open_file(piece.place) as opened:
             wanted = None if columns is None else list(columns)
             table = opened.read_row_groups(range(*piece.groups), columns=wanted)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise damaged(label_of(piece.place), error) from None
+    except DataError:
+        raise
+    except Exception as error:
+        raise damaged(piece.place, error) from None
     return table.replace_schema_metadata(None)
 
 
@@ -183,9 +204,13 @@ def read_parquet(place: str) -> Source:
     return Source(found.name, found.label, "Parquet", table)
 
 
-def damaged(label: str, error: Exception) -> DataError:
+def damaged(place: str, error: Exception) -> DataError:
     """Say that a file is not what it should be, or cannot be reached."""
+    label = label_of(place)
     first = next(iter(str(error).strip().splitlines()), type(error).__name__)
-    if isinstance(error, OSError) and (error.errno or is_remote(label)):
+    for secret in secrets_of(place):
+        first = first.replace(secret, "***")
+    file = isinstance(error, pa.ArrowException | ValueError)  # not the way to it
+    if not file and (is_remote(place) or getattr(error, "errno", None)):
         return DataError(f"cannot read {label}: {first}")
     return DataError(f"{label} is a damaged Parquet file: {first}; write it again")

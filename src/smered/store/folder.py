@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,14 +29,15 @@ from smered.sampler import Settings
 from smered.state import ChainState
 from smered.store.describe import describe_model, rebuild_model
 from smered.store.disk import cannot_write, read_json, read_table, write_json, write_table
+from smered.store.keeper import Keeper, RecordsKeeper
 from smered.store.lifetimes import LIFETIMES, Lifetimes
 from smered.store.parameters import pack_state, unpack_state
 from smered.store.parts import ARRAYS, Linkage, Span
-from smered.store.records import fingerprints, read_records, write_records
+from smered.store.records import read_records
 from smered.store.rows import DRAWS, TIMINGS, ChainRecorder, Rows
 from smered.store.schema import Checkpoint, RunFile, read_checked
 
-__all__ = ["FORMAT", "Keeper", "RunFolder"]
+__all__ = ["FORMAT", "LOCK", "RUN", "RunFolder"]
 
 FORMAT = 3
 RUN, LOCK, LOG = "run.json", "lock", "smered.log"
@@ -68,7 +69,7 @@ class RunFolder:
         provenance: Mapping[str, Any] | None = None,
         replace: bool = False,
         parts: int | None = None,
-        keeper: "Keeper | None" = None,
+        keeper: Keeper | None = None,
     ) -> "RunFolder":
         """Make a new run folder, and reserve it for this process.
 
@@ -78,6 +79,7 @@ class RunFolder:
         """
         keeper = keeper or RecordsKeeper(model)
         cls.check_target(path, replace=replace)
+        keeper.check(path)
         cuts = cut_records(model.block_sizes, parts, anywhere=model.rotates)
         content = {
             "format": FORMAT,
@@ -339,34 +341,6 @@ class RunFolder:
         if receipt is None:
             raise RunError(f"{self.path} is damaged: no checkpoint lists {name}")
         return read_table(self.path / name, receipt.bytes, receipt.sha256, schema)
-
-
-class Keeper(Protocol):
-    """Writes the records of a new run."""
-
-    def fingerprints(self) -> dict[str, dict[str, Any]]:
-        """Number of records of each file, and a checksum of their ids and values."""
-        ...
-
-    def write(self, path: Path, cuts: Int64s) -> dict[str, dict[str, Any]]:
-        """Write the records, cut into parts; return receipts by name."""
-        ...
-
-
-class RecordsKeeper:
-    """Writes records that are in this process."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-
-    def fingerprints(self) -> dict[str, dict[str, Any]]:
-        """Number of records of each file, and a checksum of their ids and values."""
-        return fingerprints(self._model.records)
-
-    def write(self, path: Path, cuts: Int64s) -> dict[str, dict[str, Any]]:
-        """Write the records, cut into parts; return receipts by name."""
-        model = self._model
-        return write_records(path, model.records, model.coded, model.order, cuts)
 
 
 def holds_something(path: Path) -> bool:

@@ -143,7 +143,8 @@ class OnCluster:
         )
         uniform = ray.get([w.share_out.remote(*given) for w in workers])
         groups = Groups.of(self.model.block_sizes).sizes
-        return OnRay(workers, groups, any(one.candidates for one in arranged), uniform[0])
+        candidates = any(one.candidates for one in arranged)
+        return OnRay(workers, self.model, groups, candidates, uniform[0])
 
     def _rotating(self, workers: list[Any], shares: list[tuple[int, int]]) -> RotatingOnRay:
         """Let workers take their parts of the records."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from smered.execute.contract import FoundToggles
 from smered.labels import share_over_groups
-from smered.layout import Floats, Int32s, Int64s, LinkagePrior, Parameters, Statistics
+from smered.layout import BlockPrior, Floats, Int32s, Int64s, LinkagePrior, Parameters, Statistics
 from smered.model import Model
 from smered.rotating import choose_fields
 from smered.state import ROTATING, SHARING, SHARING_GRADES, ChainState, generator
@@ -26,10 +26,16 @@ class OnRay:
     """
 
     def __init__(
-        self, workers: Sequence[Any], groups: Int64s, candidates: bool, uniform_share: int
+        self,
+        workers: Sequence[Any],
+        model: Model,
+        groups: Int64s,
+        candidates: bool,
+        uniform_share: int,
     ) -> None:
         """Take workers, and the sizes of the groups that labels are shared out over."""
         self.candidates, self.uniform_share = candidates, uniform_share
+        self._model = model
         self._workers = list(workers)
         self._groups = groups
 
@@ -49,7 +55,7 @@ class OnRay:
         self, state: ChainState, parameters: Parameters, prior: LinkagePrior, seed: int, chain: int
     ) -> Statistics:
         """Propose splits and merges in every block, then draw y and z."""
-        by_group = share_over_groups(prior, self._groups, seed, chain, state.sweep, SHARING)
+        by_group = self._share(prior, seed, chain, state.sweep, SHARING)
         return add_up(self._run("sweep_groups", state, parameters, by_group, seed, chain))
 
     def count(self, state: ChainState, parameters: Parameters, seed: int, chain: int) -> Statistics:
@@ -66,8 +72,14 @@ class OnRay:
         chain: int,
     ) -> None:
         """Grade candidates by the state as it is, and by so many states before it."""
-        by_group = share_over_groups(prior, self._groups, seed, chain, state.sweep, SHARING_GRADES)
+        by_group = self._share(prior, seed, chain, state.sweep, SHARING_GRADES)
         self._run("grade_groups", state, parameters, by_group, before, seed, chain)
+
+    def _share(
+        self, prior: LinkagePrior, seed: int, chain: int, sweep: int, when: int
+    ) -> BlockPrior:
+        log_size = self._model.log_size(prior.hyperparameters)
+        return share_over_groups(prior, log_size, self._groups, seed, chain, sweep, when)
 
     def tune(self, state: ChainState, informed: float, uniform: float) -> None:
         """Go on with so many proposals by the grades of candidates, and so many uniform ones."""
@@ -144,8 +156,7 @@ class RotatingOnRay(OnRay):
     """The same for rotating blocks, for which records move between workers; see `.rotating`."""
 
     def __init__(self, workers: Sequence[Any], model: Model) -> None:
-        super().__init__(workers, np.empty(0, np.int64), False, 0)
-        self._model = model
+        super().__init__(workers, model, np.empty(0, np.int64), False, 0)
 
     def start(self, state: ChainState, seed: int, chain: int) -> None:
         """Link records for the first time."""
@@ -161,10 +172,11 @@ class RotatingOnRay(OnRay):
         tables = ray.put(parameters)
         given = (state.sweep, tables, fields)
         parts = self._exchange("give_rotated", (*given, seed), "rotate", given)
-        sizes = np.sum([group_sizes for group_sizes, _ in parts], axis=0)
-        linkable = sum(linkable for _, linkable in parts)
-        by_group = share_over_groups(prior, sizes, seed, chain, state.sweep, SHARING)
-        return add_up(self.ask("sweep", tables, by_group, linkable, seed))
+        group_sizes, linkable, largest = zip(*parts, strict=True)
+        log_size = self._model.log_size(prior.hyperparameters, max(largest))
+        sizes = np.sum(group_sizes, axis=0)
+        by_group = share_over_groups(prior, log_size, sizes, seed, chain, state.sweep, SHARING)
+        return add_up(self.ask("sweep", tables, by_group, sum(linkable), seed))
 
     def follow(self, draw: int) -> None:
         """Take the linkage of a draw."""

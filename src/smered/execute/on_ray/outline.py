@@ -19,8 +19,8 @@ from smered.store.describe import rebuild_model
 from smered.store.folder import RunFolder
 from smered.store.records import as_records, read_part
 
-__all__ = ["Counts", "Outline", "count_part", "count_records", "find_patterns", "outline_of"]
-__all__ += ["outline_of_run", "over_records"]
+__all__ = ["Counts", "Outline", "add_counts", "count_part", "count_records", "find_patterns"]
+__all__ += ["outline_of", "outline_of_run", "over_records"]
 
 
 class Values(NamedTuple):
@@ -99,6 +99,13 @@ def add_values(parts: list[Values]) -> Values:
     return Values(codes[first], shown)
 
 
+def add_counts(parts: list[Counts]) -> Counts:
+    """The counts of all parts."""
+    fields = zip(*(part.fields for part in parts), strict=True)
+    files = np.sum([part.files for part in parts], axis=0)
+    return Counts([add_values(list(own)) for own in fields], files)
+
+
 def outline_of_run(run: RunFolder, parts: list[PartCounts]) -> Outline:
     """The model of a run with everything but its records."""
     none = as_records(run.path, run.content, read_part(run.path, run.content, 0).slice(0, 0))
@@ -115,7 +122,7 @@ def outline_of(model: Model, counts: list[Counts], blocks: Int64s) -> Outline:
     Fields are coded anew, over a record for each of their values: with the codes of all records.
     """
     none = model.records
-    found = [add_values([one.fields[i] for one in counts]) for i in range(len(model.fields))]
+    found, files = add_counts(counts)
     coded = [
         code_alone(field, values, none)
         for field, values in zip(as_fields(model.fields), found, strict=True)
@@ -126,9 +133,10 @@ def outline_of(model: Model, counts: list[Counts], blocks: Int64s) -> Outline:
         block_sizes=blocks,
         size=int(blocks.sum()),
         largest_cluster=int(blocks.max()),
-        file_sizes=np.sum([one.files for one in counts], axis=0),
+        file_sizes=files,
         observed=by_row if model.distortion == "file" else by_row.sum(axis=0)[None],
     )
+    model.check_size()
     _ = model.partition_prior, model.shown, model.near_tables, model.learned, model.mixed
     _ = model.single, model.close, model.exact
     return Outline(model, [values.codes for values in found])

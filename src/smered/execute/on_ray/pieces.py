@@ -1,5 +1,6 @@
 """Tasks on pieces of tables: looking at values, coding them, sorting records into parts."""
 
+import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,20 +10,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from smered.errors import DataError
+from smered.errors import RunError, SmeredError
 from smered.execute.on_ray.outline import count_records
 from smered.fields import Field
 from smered.layout import Int32s, Int64s
-from smered.records import Column, Records, no_file, no_id, number_rows, ordinary_table, plain
+from smered.mistakes import no_file, no_id, no_levels
+from smered.records import Column, Records, number_rows, ordinary_table, plain
 from smered.sources.parquet import Piece, read_piece
 from smered.store.disk import write_pieces, write_table
+from smered.store.folder import LOCK
 from smered.store.records import fingerprint, input_name, part_name, part_table
 
-__all__ = ["BUCKETS", "Blocks", "Coded", "Codes", "Look", "Place", "Request", "Start"]
+__all__ = ["Blocks", "Coded", "Codes", "Look", "Place", "Request", "Start", "check_shared"]
 __all__ += ["code", "copy_input", "find_starts", "first_repeated", "look", "sort_out"]
 __all__ += ["take_fingerprint", "telling", "write_bundle"]
-
-BUCKETS = 16  # of ids, which are compared bucket by bucket
 
 
 class Request(NamedTuple):
@@ -32,6 +33,7 @@ class Request(NamedTuple):
     id: str | None
     file_column: str | None
     blocks: tuple[str, ...]
+    buckets: int  # of ids, which are compared bucket by bucket
 
     @property
     def needed(self) -> list[str]:
@@ -52,7 +54,7 @@ class Look(NamedTuple):
     """What the first pass finds of a file in a piece."""
 
     rows: int
-    values: dict[str, pa.Array]  # the distinct values of each column
+    values: dict[str, pa.Array]  # the distinct values of each column, unless they were merged
     whole_ids: bool  # whether ids that are floats are whole numbers
 
 
@@ -105,13 +107,13 @@ class Sorted(NamedTuple):
 
 
 def telling(task: Callable[..., Any], returns: int, *arguments: Any) -> Any:
-    """Do a task that returns so many things; in case of a mistake in the data each is the error.
+    """Do a task that returns so many things; if a user made a mistake, each is the error.
 
     Ray would print an error that is raised, and which comes first would be left to chance.
     """
     try:
         return task(*arguments)
-    except DataError as error:
+    except SmeredError as error:
         return error if returns == 1 else (error,) * returns
 
 
@@ -136,11 +138,19 @@ def decoded(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks()
 
 
+def distinct(name: str, column: pa.ChunkedArray) -> pa.Array:
+    """The distinct values of a column."""
+    try:
+        return pc.unique(decoded(column))
+    except pa.ArrowException:
+        raise no_levels(name, column.type) from None
+
+
 def look(place: Place, request: Request) -> dict[str, Look]:
     """Find the values of a piece."""
     found = {}
     for file, table in read_files(place, request, request.needed).items():
-        values = {name: pc.unique(decoded(table.column(name))) for name in request.columns}
+        values = {name: distinct(name, table.column(name)) for name in request.columns}
         whole = True
         if request.id is not None and pa.types.is_floating(table.schema.field(request.id).type):
             whole = pa.types.is_integer(plain(table.column(request.id)).type)
@@ -184,8 +194,8 @@ def code(
     if request.id is None:
         return coded, counts, blocks
     row = np.concatenate(rows_of_files)
-    bucket = hash_texts(coded.ids) % BUCKETS
-    chosen = (np.flatnonzero(bucket == each) for each in range(BUCKETS))
+    bucket = hash_texts(coded.ids) % request.buckets
+    chosen = (np.flatnonzero(bucket == each) for each in range(request.buckets))
     buckets = (Ids(coded.file[own], row[own], coded.ids.take(pa.array(own))) for own in chosen)
     return coded, counts, blocks, *buckets
 
@@ -298,10 +308,20 @@ def sort_out(
     return sent if len(sent) > 1 else sent[0]
 
 
+def check_shared(path: Path, name: str) -> None:
+    """Refuse a node that does not see the run folder, which holds such a file."""
+    if not (path / name).exists():
+        raise RunError(
+            f"{socket.gethostname()} does not see {path}: keep the run folder where all nodes "
+            "of the cluster find it under the same path"
+        )
+
+
 def write_bundle(
     path: str, parts: tuple[int, int], none: Records, *pieces: Sorted
 ) -> dict[str, dict[str, Any]]:
     """Write the parts of a bundle; return receipts."""
+    check_shared(Path(path), LOCK)
     coded = join([piece.coded for piece in pieces])
     block = np.concatenate([piece.block for piece in pieces])
     part = np.concatenate([piece.part for piece in pieces])
@@ -325,6 +345,7 @@ def copy_input(
     path: str, number: int, file: str, places: Sequence[Place], schema: pa.Schema, request: Request
 ) -> tuple[str, dict[str, Any]]:
     """Keep a file as it came."""
+    check_shared(Path(path), LOCK)
     pieces = (read_files(place, request, None) for place in places)
     tables = (piece[file] for piece in pieces if file in piece)
     name = input_name(number)

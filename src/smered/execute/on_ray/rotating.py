@@ -144,8 +144,8 @@ class RotatingWorker(PartsWorker):
 
     def rotate(
         self, sweep: int, parameters: Parameters, fields: Int64s, *pieces: Cargo
-    ) -> tuple[Int64s, int]:
-        """Lay out the entities that came; return the sizes of groups, and records to link."""
+    ) -> tuple[Int64s, int, int]:
+        """Lay out what came; return sizes of groups, records to link, and the largest block."""
         self._take(pieces)
         self._state.sweep = sweep
         held = self._held
@@ -153,7 +153,7 @@ class RotatingWorker(PartsWorker):
             self._model, self._execute.layout, writable(parameters), fields, held.note,
             held.position,
         )  # fmt: skip
-        return self._rotation.group_sizes, self._rotation.linkable
+        return self._rotation.group_sizes, self._rotation.linkable, self._rotation.largest
 
     def sweep(
         self, parameters: Parameters, by_group: BlockPrior, linkable: int, seed: int

@@ -1,7 +1,6 @@
 """A worker: some parts of the records of one chain, and the kernels that run on them."""
 
 import platform
-import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,15 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 import smered
-from smered.errors import RunError
 from smered.execute import make_executor
 from smered.execute.on_ray.outline import Outline, over_records
+from smered.execute.on_ray.pieces import check_shared
 from smered.execute.serial import Serial
 from smered.labels import Groups
 from smered.pairs import PairTables, Pattern
 from smered.parts import Cuts
 from smered.state import ChainState, start_parameters
-from smered.store.folder import RunFolder
+from smered.store.folder import RUN, RunFolder
 from smered.store.parts import LocalLinkage, Receipts, Span
 from smered.store.records import as_records, read_part
 from smered.store.schema import Receipt
@@ -56,11 +55,7 @@ class PartsWorker:
 
     def __init__(self, path: str, chain: int, parts: tuple[int, int], threads: int) -> None:
         self._path, self._chain, self._parts, self._threads = Path(path), chain, parts, threads
-        if not (self._path / "run.json").exists():
-            raise RunError(
-                f"{socket.gethostname()} does not see {path}: keep the run folder where all nodes "
-                "of the cluster find it under the same path"
-            )
+        check_shared(self._path, RUN)
         content = RunFolder.open(self._path).content
         table = pa.concat_tables([read_part(self._path, content, part) for part in range(*parts)])
         self._records = as_records(self._path, content, table)
