@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from smered.errors import ConfigError, ConvergenceWarning
+from smered.errors import ConfigError, ConvergenceWarning, RunError
 from smered.execute import Serial, make_executor
 from smered.fields import Field
 from smered.model import Distortion, Duplicates, Model, as_fields
@@ -21,6 +21,7 @@ from smered.posterior import Posterior
 from smered.priors import Prior, UniformLabels
 from smered.records import Records, named_frames
 from smered.sampler import Settings, Step, run_chain
+from smered.state import ChainState, find_wrong_link
 from smered.store.memory import MemoryRun
 from smered.store.parts import LocalLinkage
 from smered.warm import compile_kernels
@@ -184,12 +185,11 @@ def extend(
     execute: Execute = "threads",
 ) -> Posterior:
     """Add draws to every chain of a run; the result is that of one longer run."""
-    if draws < 1:
-        raise ConfigError(f"draws = {draws} must be at least 1")
+    more = Settings(draws=draws).draws  # a whole number, at least 1
     run = open_folder(out)
     run.lock()
     try:
-        run.extend(run.settings.draws + draws)
+        run.extend(run.settings.draws + more)
     finally:
         run.unlock()
     return resume(out, threads=threads, observe=observe, execute=execute)
@@ -242,8 +242,7 @@ def carry_out(
         else:
             model = None  # what a cluster samples may be more than this machine holds
             run_chains(run, settings, observe, cluster.seats(run, settings))
-        seconds = round(time.perf_counter() - started, 3)
-        run.finish(seconds=seconds, threads=settings.threads)
+        run.finish(time.perf_counter() - started, threads=settings.threads)
     finally:
         run.unlock()
     if max(run.draws_done()) == 0:
@@ -277,6 +276,12 @@ class Here:
         crossing = self.model.rotates and self._cuts.parts > 1
         return execute, LocalLinkage(chain, self.model.order, self._cuts, crossing=crossing)
 
+    def check(self, chain: int, state: ChainState) -> None:
+        """Refuse a linkage, read from a checkpoint, that kernels could not go on from."""
+        wrong = find_wrong_link(state.entity, self.model, self._layout)
+        if wrong:
+            raise RunError(f"the checkpoint of chain {chain} is damaged: {wrong}")
+
     def recover(self, error: Exception) -> None:
         """Nothing is lost here that could be found again."""
         raise error
@@ -292,6 +297,8 @@ def run_chains(
         execute, linkage = place.seat(chain)
         with closing(execute):
             state, recorder = run.restore(chain, place.model, linkage)
+            if state is not None:
+                place.check(chain, state)
             for step in run_chain(place.model, settings, chain, execute, state):
                 recorder.add(step)
                 stopping = stop.is_set()

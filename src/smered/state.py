@@ -11,7 +11,14 @@ from smered.model import Model
 from smered.records import number_rows
 
 __all__ = ["ONE_CLASS", "ChainState", "Classes", "check_state", "class_mass"]
-__all__ += ["draw_classes", "fields_to_agree_on", "generator", "kept_apart", "link_equal"]
+__all__ += [
+    "draw_classes",
+    "fields_to_agree_on",
+    "find_wrong_link",
+    "generator",
+    "kept_apart",
+    "link_equal",
+]
 __all__ += ["start_linkage", "start_parameters", "start_state"]
 __all__ += ["tabulate", "tabulate_state"]
 
@@ -259,23 +266,35 @@ def link_equal(values: Int32s, apart: Bools, model: Model, layout: Layout) -> In
     return np.where(apart[entity], np.arange(n), entity).astype(np.int32)
 
 
-def check_state(state: ChainState, model: Model, layout: Layout) -> None:
-    """Recompute what must be true of a state from the data; raise AssertionError if it is not."""
-    n = len(state.entity)
+def find_wrong_link(entity: Int32s, model: Model, layout: Layout) -> str | None:
+    """What is wrong with a linkage, in kernel order, if anything is."""
+    n = len(entity)
     position = np.arange(n)
-    assert (state.entity <= position).all(), "a cluster is not named by its first record"
-    assert (state.entity[state.entity] == state.entity).all(), "a cluster's name is not a member"
-    assert state.entities == int((state.entity == position).sum()), "entities are miscounted"
+    if not ((entity >= 0) & (entity <= position)).all():
+        return "a cluster is not named by its first record"
+    if not (entity[entity] == entity).all():
+        return "a cluster's name is not a member"
     block = np.repeat(np.arange(len(model.block_sizes)), model.block_sizes)
-    assert (block[state.entity] == block).all(), "a cluster spans blocks"
+    if not (block[entity] == block).all():
+        return "a cluster spans blocks"
     file = layout.cell_file[layout.cell]
-    key = state.entity.astype(np.int64) * len(model.single) + file
-    restricted = key[model.single[file]]
-    assert len(np.unique(restricted)) == len(restricted), "a file without duplicates has one"
+    restricted = (entity.astype(np.int64) * len(model.single) + file)[model.single[file]]
+    if len(np.unique(restricted)) != len(restricted):
+        return "a cluster holds two records of a file without duplicates"
     for column in np.flatnonzero(model.exact):
         shown = layout.values[:, column] >= 0
-        pairs = np.unique(np.stack((state.entity[shown], layout.values[shown, column])), axis=1)
-        assert len(np.unique(pairs[0])) == pairs.shape[1], "an exact field differs in a cluster"
+        pairs = np.unique(np.stack((entity[shown], layout.values[shown, column])), axis=1)
+        if len(np.unique(pairs[0])) != pairs.shape[1]:
+            return "an exact field differs in a cluster"
+    return None
+
+
+def check_state(state: ChainState, model: Model, layout: Layout) -> None:
+    """Recompute what must be true of a state from the data; raise AssertionError if it is not."""
+    wrong = find_wrong_link(state.entity, model, layout)
+    assert wrong is None, wrong
+    named = state.entity == np.arange(len(state.entity))
+    assert state.entities == int(named.sum()), "entities are miscounted"
     starts = model.field_start[:-1]
     assert np.allclose(np.add.reduceat(state.theta, starts), 1.0), "theta does not sum to 1"
     assert (state.distorted <= state.telling).all(), "more distorted values than telling ones"

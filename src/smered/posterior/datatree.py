@@ -18,7 +18,7 @@ def make_datatree(posterior: "Posterior") -> "xarray.DataTree":
     """Groups `posterior` and `sample_stats`, dimensions chain and draw first.
 
     Coordinates name fields, files and levels; a field's level probabilities have a dimension of
-    their own, `theta_FIELD_level`.
+    their own, `theta_FIELD_level`, and with latent classes one more, `class`.
     """
     import xarray
 
@@ -46,13 +46,22 @@ def make_datatree(posterior: "Posterior") -> "xarray.DataTree":
     for part, values in zip(model.coded, posterior.theta.values(), strict=True):
         if part.similar is not None:
             continue  # its level probabilities are not learned
-        dimension = f"theta_{part.name}_level"
-        coordinates[dimension] = part.levels.to_pylist()
-        variables[f"theta_{part.name}"] = ((*axes, dimension), values)
+        name = f"theta_{part.name}".replace("/", "|")  # a slash would name a group
+        coordinates[f"{name}_level"] = part.levels.to_pylist()
+        if model.classes > 1:
+            by_class = (*axes, f"{name}_level", "class")
+            variables[name] = (by_class, posterior.class_theta[part.name])
+        else:
+            variables[name] = ((*axes, f"{name}_level"), values)
+    if model.classes > 1:
+        coordinates["class"] = np.arange(model.classes)
+        variables["class_weights"] = ((*axes, "class"), posterior.class_weights)
     overlap = posterior.overlap()
     coordinates["pattern"] = [" & ".join(pattern) for pattern in overlap.kinds]
     variables["overlap"] = ((*axes, "pattern"), overlap.draws.transpose(1, 2, 0))
-    variables |= {name: (axes, draws) for name, draws in posterior.hyperparameters.items()}
+    variables |= {
+        name.replace("/", "|"): (axes, draws) for name, draws in posterior.hyperparameters.items()
+    }
 
     moves = {name: posterior.trace(name) for name in MOVES}
     proposed = sum(moves[f"{kind}_proposed"] for kind in KINDS)

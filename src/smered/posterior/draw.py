@@ -10,6 +10,7 @@ import numpy as np
 from smered.layout import Floats, Int32s, Int64s
 from smered.pairs import UniformPairs
 from smered.state import ChainState, Classes, tabulate_state
+from smered.store.lifetimes import Lifetimes
 
 if TYPE_CHECKING:
     from smered.posterior.draws import StoredDraws
@@ -94,7 +95,7 @@ class DrawView:
 
     @property
     def theta(self) -> dict[str, Floats]:
-        """Level probabilities of each field."""
+        """Level probabilities of each field; with latent classes those of distorted values."""
         return {
             name: values[self.chain, self.draw] for name, values in self._posterior.theta.items()
         }
@@ -126,14 +127,19 @@ def walk_draws(posterior: "StoredDraws", chain: int, draws: Int64s) -> Iterator[
     redraw = Redrawer(posterior)
     lifetimes = posterior.lifetimes
     own = lifetimes.select(np.flatnonzero(lifetimes.chain == chain))
+    wanted = set(np.asarray(draws).tolist())
+    start = min(wanted, default=0)
     by_first = own.select(np.argsort(own.first, kind="stable"))
     bounds = np.searchsorted(by_first.first, np.arange(posterior.draws + 1))
     linkage = np.empty(len(posterior.records), np.int64)
-    wanted = set(np.asarray(draws).tolist())
-    for draw in range(max(wanted, default=-1) + 1):
-        a, b = by_first.start[bounds[draw]], by_first.start[bounds[draw + 1]]
-        size = by_first.size[bounds[draw] : bounds[draw + 1]]
-        first = by_first.member[by_first.start[bounds[draw] : bounds[draw + 1]]]
-        linkage[by_first.member[a:b]] = np.repeat(first, size)
+
+    def link(clusters: Lifetimes) -> None:
+        first = clusters.member[clusters.start[:-1]]
+        linkage[clusters.member] = np.repeat(first, clusters.size)
+
+    link(own.select(np.flatnonzero((own.first <= start) & (own.last >= start))))
+    for draw in range(start, max(wanted, default=-1) + 1):
+        if draw > start:
+            link(by_first.select(np.arange(bounds[draw], bounds[draw + 1])))
         if draw in wanted:
             yield DrawView(posterior, redraw, chain, draw, linkage.copy())

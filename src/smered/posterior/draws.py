@@ -1,11 +1,11 @@
 """The draws of a run, as they are stored: linkages, numbers, and functions of single draws."""
 
+import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from smered.diagnostics import mcse
-from smered.errors import ConfigError, DataError
+from smered.errors import ConfigError, DataError, RunError
 from smered.layout import Floats, Int32s, Int64s
 from smered.model import Model
 from smered.posterior.draw import DrawView, Redrawer, walk_draws
@@ -86,13 +86,20 @@ class StoredDraws(ParameterDraws):
     @cached_property
     def lifetimes(self) -> Lifetimes:
         """Every cluster with the range of draws over which it lived."""
-        return self.run.lifetimes().before(self.chains, self.draws)
+        found = self.run.lifetimes().before(self.chains, self.draws)
+        if found.size.max() > self.model.largest_cluster:
+            raise RunError("the lifetimes are damaged: they link more records than may be linked")
+        return found
 
     def _draws(self, *columns: str) -> pa.Table:
         """Columns of the draws table, by chain and draw."""
         table = self.run.read("draws", ["chain", "draw", *columns])
         used = pc.and_(pc.less(table["draw"], self.draws), pc.less(table["chain"], self.chains))
-        return table.filter(used).sort_by([("chain", "ascending"), ("draw", "ascending")])
+        found = table.filter(used).sort_by([("chain", "ascending"), ("draw", "ascending")])
+        chain, draw = np.divmod(np.arange(self._total), self.draws)
+        if not (np.array_equal(found["chain"], chain) and np.array_equal(found["draw"], draw)):
+            raise RunError("the draws are damaged: they do not hold each draw once")
+        return found
 
     @cached_property
     def _numbers(self) -> pa.Table:
@@ -119,7 +126,7 @@ class StoredDraws(ParameterDraws):
 
     def views(self, spots: Sequence[tuple[int, int]]) -> Iterator[DrawView]:
         """Several draws, each by its chain and number; quick where a chain's are in order."""
-        for chain, own in groupby(spots, key=lambda spot: spot[0]):
+        for chain, own in itertools.groupby(spots, key=lambda spot: spot[0]):
             yield from walk_draws(self, chain, np.array([draw for _, draw in own]))
 
     def spaced(self, draws: int | None) -> list[tuple[int, int]]:
@@ -138,7 +145,10 @@ class StoredDraws(ParameterDraws):
         return [divmod(int(i), self.draws) for i in chosen]
 
     def true_values(self, chain: int, draw: int) -> Int32s:
-        """Y of a draw at every record (n, p), drawn exactly as in the sweep; -1 if not shown."""
+        """Y of a draw at every record (n, p), given its linkage and parameters; -1 if not shown.
+
+        The same draw gives the same values whenever it is asked.
+        """
         return self.at(chain, draw).true_values
 
     def distorted(self, chain: int, draw: int) -> Int32s:
@@ -150,8 +160,8 @@ class StoredDraws(ParameterDraws):
     ) -> Expectation:
         """E[f(linkage, y, z, theta, beta)], the mean of f over draws, with its Monte Carlo error.
 
-        `draws` takes that many evenly spaced draws of each chain (default: all). Chains are
-        worked on in parallel.
+        `draws` takes that many evenly spaced draws of each chain (default: all). They are worked
+        on in parallel.
         """
         found = self.evaluate(function, draws).astype(float)
         flat = found.reshape(*found.shape[:2], -1)
@@ -162,13 +172,17 @@ class StoredDraws(ParameterDraws):
         self, function: Callable[[DrawView], ArrayLike], draws: int | None = None
     ) -> NDArray[Any]:
         """The value of a function in evenly spaced draws of each chain (chains, draws, ...)."""
-        chosen = self._spaced(draws)
+        chosen, threads = self._spaced(draws), os.cpu_count() or 1
+        pieces = np.array_split(chosen, min(-(-threads // self.chains), len(chosen)))
 
-        def values(chain: int) -> list[NDArray[Any]]:
-            return [np.asarray(function(view)) for view in walk_draws(self, chain, chosen)]
+        def values(place: tuple[int, Int64s]) -> list[NDArray[Any]]:
+            return [np.asarray(function(view)) for view in walk_draws(self, *place)]
 
-        with ThreadPoolExecutor(min(self.chains, os.cpu_count() or 1)) as pool:
-            return np.array(list(pool.map(values, range(self.chains))))
+        with ThreadPoolExecutor(threads) as pool:
+            places = itertools.product(range(self.chains), pieces)
+            found = list(itertools.chain.from_iterable(pool.map(values, places)))
+        together = np.array(found)
+        return together.reshape(self.chains, len(chosen), *together.shape[1:])
 
     # -- helpers -----------------------------------------------------------------------------
 
@@ -176,9 +190,16 @@ class StoredDraws(ParameterDraws):
         """The number of a record given by number, or by file and id."""
         if isinstance(record, tuple):
             return self.records.position(*record)
-        if not 0 <= record < len(self.records):
+        if not isinstance(record, int | np.integer) or not 0 <= record < len(self.records):
             raise DataError(f"no record {record}; numbers run from 0 to {len(self.records) - 1}")
         return int(record)
+
+    def numbers(self, records: Iterable[Record]) -> Int64s:
+        """The numbers of some records, ascending, each once."""
+        found = np.unique([self.number(record) for record in records])
+        if not len(found):
+            raise DataError("no records are given; name one or more")
+        return found
 
     @property
     def _total(self) -> int:

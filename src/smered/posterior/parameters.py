@@ -1,5 +1,6 @@
 """The parameters of every draw: level probabilities, distortion rates, closeness, classes."""
 
+import itertools
 from abc import abstractmethod
 from functools import cached_property
 
@@ -29,17 +30,23 @@ class ParameterDraws:
     def _draws(self, *columns: str) -> pa.Table:
         """Columns of the draws table, by chain and draw."""
 
-    def _lists(self, name: str) -> Floats:
-        flat = self._draws(name)[name].combine_chunks().flatten().to_numpy()
-        least = {"theta": np.nextafter(0, 1), "beta": 0.0, "closeness": 0.0}.get(name)
-        if least is not None and not ((flat >= least) & (flat <= 1)).all():
+    def _lists(self, name: str, length: int) -> Floats:
+        lists = self._draws(name)[name].combine_chunks()
+        if (np.diff(lists.offsets.to_numpy()) != length).any():
+            raise RunError(f"the draws are damaged: {name} does not have {length} numbers")
+        flat = lists.flatten().to_numpy()
+        least = np.nextafter(0, 1) if name in ("theta", "class_theta", "class_weights") else 0.0
+        if name != "hyperparameters" and not ((flat >= least) & (flat <= 1)).all():
             raise RunError(f"the draws are damaged: {name} holds what is no probability")
         return flat.reshape(self.chains, self.draws, -1)
 
     @cached_property
     def theta(self) -> dict[str, Floats]:
-        """Level probabilities of each field (chains, draws, levels)."""
-        flat = self._lists("theta")
+        """Level probabilities of each field (chains, draws, levels).
+
+        Where they are not learned, and with latent classes, those of distorted values.
+        """
+        flat = self._lists("theta", int(self.model.learned.sum()))
         found, first = {}, 0
         for part in self.model.coded:
             shape = (self.chains, self.draws, len(part.mu))
@@ -56,30 +63,46 @@ class ParameterDraws:
         """The latent classes of a draw: shares, and probabilities of true values in each."""
         if self.model.classes == 1:
             return ONE_CLASS
-        weight, flat = self._classes
         theta = np.ones(self.model.class_shape)
-        theta[self.model.mixed] = flat[chain, draw].reshape(-1, self.model.classes)
-        return Classes(weight[chain, draw], theta)
+        theta[self.model.mixed] = self._class_theta[chain, draw]
+        return Classes(self.class_weights[chain, draw], theta)
 
     @cached_property
-    def _classes(self) -> tuple[Floats, Floats]:
-        return self._lists("class_weights"), self._lists("class_theta")
+    def class_weights(self) -> Floats:
+        """Shares of the latent classes (chains, draws, classes)."""
+        return self._lists("class_weights", self.model.classes)
+
+    @cached_property
+    def class_theta(self) -> dict[str, Floats]:
+        """Level probabilities of each field in each class (chains, draws, levels, classes)."""
+        flat, mixed, found, first = self._class_theta, self.model.mixed, {}, 0
+        spans = itertools.pairwise(self.model.field_start)
+        for part, (start, end) in zip(self.model.coded, spans, strict=True):
+            if mixed[start]:
+                found[part.name] = flat[:, :, first : first + end - start]
+                first += end - start
+        return found
+
+    @cached_property
+    def _class_theta(self) -> Floats:
+        classes, levels = self.model.classes, int(self.model.mixed.sum())
+        flat = self._lists("class_theta", levels * classes)
+        return flat.reshape(self.chains, self.draws, levels, classes)
 
     @cached_property
     def beta(self) -> Floats:
         """Distortion rates (chains, draws, rows, fields): one row, or one per file."""
         rows, fields = self.model.observed.shape
-        return self._lists("beta").reshape(self.chains, self.draws, rows, fields)
+        return self._lists("beta", rows * fields).reshape(self.chains, self.draws, rows, fields)
 
     @cached_property
     def closeness(self) -> Floats:
         """Share of slips among distorted values (chains, draws, fields); 0 where all are alike."""
-        return self._lists("closeness")
+        return self._lists("closeness", len(self.model.coded))
 
     @cached_property
     def hyperparameters(self) -> dict[str, Floats]:
         """Learned hyperparameters of the prior on the linkage (chains, draws)."""
-        values, names = self._lists("hyperparameters"), self.model.partition_prior.hyperparameters
-        if values.shape[2] != len(names):
-            raise RunError("the prior of this run is that of another version; link the files again")
+        names = self.model.partition_prior.hyperparameters
+        values = self._lists("hyperparameters", len(names))
         return {name: values[:, :, i] for i, name in enumerate(names)}

@@ -99,7 +99,7 @@ class Posterior(StoredDraws):
 
     def match_probability(self, *records: Record) -> float:
         """P(lambda_r is the same for all given records): the share of draws that link them."""
-        numbers = np.unique([self.number(record) for record in records])
+        numbers = self.numbers(records)
         return float(lifetimes_with(self.lifetimes, numbers).length.sum() / self._total)
 
     def pairs(self, min_probability: float = 0.01) -> pa.Table:
@@ -146,7 +146,7 @@ class Posterior(StoredDraws):
 
     def matching_set_probability(self, records: Iterable[Record]) -> float:
         """P(exactly these records are one entity): the share of draws with that cluster."""
-        numbers = np.unique([self.number(record) for record in records])
+        numbers = self.numbers(records)
         holding = lifetimes_with(self.lifetimes, numbers)
         return float(holding.length[holding.size == len(numbers)].sum() / self._total)
 
@@ -184,7 +184,7 @@ class Posterior(StoredDraws):
         theta and beta at their posterior means. Positive speaks for one entity, negative against.
         With latent classes, each field is looked at as if it did not depend on the others.
         """
-        numbers = np.unique([self.number(record) for record in records])
+        numbers = self.numbers(records)
         (found,) = set_evidence(self, np.zeros(len(numbers), np.int64), numbers, 1)
         return dict(zip(self.theta, found.tolist(), strict=True))
 

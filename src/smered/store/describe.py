@@ -43,7 +43,7 @@ def describe_model(model: Model) -> dict[str, Any]:
 def rebuild_model(description: Mapping[str, Any], records: Records) -> Model:
     """Build the model that was described, on the same records."""
     try:
-        return Model(
+        model = Model(
             records=records,
             fields=[build_field(part) for part in description["fields"]],
             duplicates=dict(description["duplicates"]),
@@ -52,8 +52,10 @@ def rebuild_model(description: Mapping[str, Any], records: Records) -> Model:
             pairs=build_pairs(description["pairs"]),
             classes=description["classes"],
         )
+        _ = model.coded  # columns are found now
     except (KeyError, TypeError, AttributeError) as error:
         raise RunError(f"run.json does not describe a model ({error!r})") from None
+    return model
 
 
 def describe(part: object) -> dict[str, Any]:

@@ -34,7 +34,8 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with unfinished.open("wb") as sink:
+        unfinished.unlink(missing_ok=True)  # what an interruption left, or a link to elsewhere
+        with unfinished.open("xb") as sink:
             write(sink)
             sink.flush()
             os.fsync(sink.fileno())
@@ -138,13 +139,21 @@ def read_intact(path: Path, size: int, sha256: str) -> bytes:
     return content
 
 
-def read_table(path: Path, size: int, sha256: str, schema: pa.Schema | None = None) -> pa.Table:
-    """Read an intact Parquet file, which must have the columns of the given schema."""
+def read_table(
+    path: Path,
+    size: int,
+    sha256: str,
+    schema: pa.Schema | None = None,
+    most_rows: int | None = None,
+) -> pa.Table:
+    """Read an intact Parquet file: the columns of the given schema, and so many rows at most."""
     content = read_intact(path, size, sha256)
     try:
         # not pq.read_table, which would import pandas
-        columns = None if schema is None else schema.names
-        table = pq.ParquetFile(pa.BufferReader(content)).read(columns=columns)
+        file = pq.ParquetFile(pa.BufferReader(content))
+        if most_rows is not None and file.metadata.num_rows > most_rows:
+            raise RunError(f"{path} is damaged: it has {file.metadata.num_rows:,} rows")
+        table = file.read(columns=None if schema is None else schema.names)
         if schema is not None and not table.schema.equals(schema):
             table = table.cast(schema)
         table.validate(full=True)

@@ -8,6 +8,7 @@ of an interruption: they are removed when the run goes on.
 import errno
 import os
 import platform
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,23 +29,24 @@ from smered.parts import cut_records
 from smered.sampler import Settings
 from smered.state import ChainState
 from smered.store.describe import describe_model, rebuild_model
-from smered.store.disk import cannot_write, read_json, read_table, write_json, write_table
+from smered.store.disk import cannot_write, read_json, read_table, write_table
 from smered.store.keeper import Keeper, RecordsKeeper
 from smered.store.lifetimes import LIFETIMES, Lifetimes
 from smered.store.parameters import pack_state, unpack_state
 from smered.store.parts import ARRAYS, Linkage, Span
 from smered.store.records import read_records
 from smered.store.rows import DRAWS, TIMINGS, ChainRecorder, Rows
-from smered.store.schema import Checkpoint, RunFile, read_checked
+from smered.store.schema import Checkpoint, RunFile, read_checked, write_sealed
 
 __all__ = ["FORMAT", "LOCK", "RUN", "RunFolder"]
 
-FORMAT = 3
+FORMAT = 4
 RUN, LOCK, LOG = "run.json", "lock", "smered.log"
 OUTPUTS = [f"{table}.{kind}" for table in ("linked", "entities", "pairs")
            for kind in ("csv", "parquet")]  # fmt: skip
 OUTPUTS += ["summary.json", "report.html", "report-masked.html", LOG]
 TABLES = {"lifetimes": LIFETIMES, "draws": DRAWS, "timings": TIMINGS}
+BEGUN = re.compile(r"\.?(part-\d+|levels|neighbours|input-\d+)\.parquet(\.unfinished)?")
 
 
 class RunFolder:
@@ -109,7 +111,7 @@ class RunFolder:
             cls.check_target(path, replace=replace)  # another process may have been quicker
             remove_run(path)
             content["contents"] = keeper.write(path, cuts)
-            write_json(path / RUN, content)
+            write_sealed(path / RUN, content)
         except BaseException:
             shutil.rmtree(path / "records", ignore_errors=True)  # leave no half of a run
             with suppress(OSError):
@@ -138,6 +140,9 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
         """Open an existing run folder."""
+        for name in (RUN, LOCK, "records", "checkpoints", *TABLES):
+            if (path / name).is_symlink():
+                raise RunError(f"{path / name} is a link: a run folder holds its own files only")
         found = read_json(path / RUN).get("format")
         if found != FORMAT:
             raise RunError(
@@ -157,7 +162,10 @@ class RunFolder:
     def _reserve(self) -> None:
         import fcntl
 
-        handle = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            handle = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        except OSError as error:
+            raise cannot_write(self.path / LOCK, error) from None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -196,6 +204,11 @@ class RunFolder:
         """Sweeps between two checkpoints."""
         return self.content.checkpoint_every
 
+    @property
+    def cut(self) -> int:
+        """Sweeps after which files are cut: a file holds many draws however few are kept."""
+        return self.every * self.settings.thin
+
     def model(self) -> Model:
         """Rebuild the model from the records and the description in the folder."""
         return rebuild_model(self.content.model, read_records(self.path, self.content))
@@ -204,13 +217,16 @@ class RunFolder:
         """Ask for more draws than before."""
         self._rewrite({"settings": self.content.settings | {"draws": draws}})
 
-    def finish(self, **times: Any) -> None:
-        """Note when the run ended."""
-        self._rewrite({"ended": now()} | times)
+    def finish(self, seconds: float, **notes: Any) -> None:
+        """Note when a run ended, or was interrupted, and its times; seconds are added up."""
+        seconds += (self.content.model_extra or {}).get("seconds", 0.0)
+        ended = min(self.draws_done()) == self.settings.draws
+        moments = {"ended": now() if ended else None, "interrupted": None if ended else now()}
+        self._rewrite(moments | {"seconds": round(seconds, 3)} | notes)
 
     def _rewrite(self, changes: dict[str, Any]) -> None:
         content = self.content.model_dump() | changes
-        write_json(self.path / RUN, content)
+        write_sealed(self.path / RUN, content)
         self.content = RunFile.model_validate(content)
 
     # -- chains ------------------------------------------------------------------------------
@@ -224,10 +240,10 @@ class RunFolder:
         """Make everything up to this sweep permanent."""
         before = self._checkpoint(chain)
         span = Span(
-            first=before.sweep // self.every * self.every + 1 if before else 1,
+            first=before.sweep // self.cut * self.cut + 1 if before else 1,
             last=state.sweep,
             last_draw=recorder.last_draw,
-            complete=state.sweep % self.every == 0,
+            complete=state.sweep % self.cut == 0,
         )
         rows = recorder.take()
         saved = f"checkpoints/chain-{chain}-state-{state.sweep:07d}.parquet"
@@ -248,7 +264,7 @@ class RunFolder:
             "state": saved,
             "files": files | written,
         }
-        write_json(self._checkpoint_path(chain), checkpoint)
+        write_sealed(self._checkpoint_path(chain), checkpoint)
         self._checkpoints[chain] = Checkpoint.model_validate(checkpoint)
         self.clean(chain)
         if not span.complete:
@@ -283,9 +299,9 @@ class RunFolder:
         for kind in [*TABLES, "checkpoints"]:
             for path in (self.path / kind).glob(f"chain-{chain}-*.parquet"):
                 if f"{kind}/{path.name}" not in listed:
-                    path.unlink()
+                    remove(path)
             for path in (self.path / kind).glob(f".chain-{chain}[-.]*.unfinished"):
-                path.unlink()
+                remove(path)
 
     def sweeps_kept(self) -> int:
         """Committed sweeps of all chains together."""
@@ -333,25 +349,61 @@ class RunFolder:
         """A chain's checkpoint as first seen: another process may be writing newer ones."""
         if chain not in self._checkpoints:
             path = self._checkpoint_path(chain)
-            self._checkpoints[chain] = read_checked(Checkpoint, path) if path.exists() else None
+            found = read_checked(Checkpoint, path) if path.exists() else None
+            if found is None and self._was_committed(chain):
+                raise RunError(
+                    f"{path} is missing, and the draws of chain {chain} cannot be read without it: "
+                    f"restore it, or remove chain-{chain}-* from the run folder and resume"
+                )
+            self._checkpoints[chain] = found
         return self._checkpoints[chain]
+
+    def _was_committed(self, chain: int) -> bool:
+        """Whether a chain without a checkpoint must have had one.
+
+        The run has ended, or there are files that go on from earlier sweeps.
+        """
+        if (self.content.model_extra or {}).get("ended"):
+            return self.settings.draws > 0
+        later = re.compile(rf"chain-{chain}-(part-\d+-)?sweeps-0*([2-9]|\d\d+)-\d+\.parquet")
+        folders = (self.path / kind for kind in TABLES)
+        return any(later.fullmatch(p.name) for folder in folders for p in folder.glob("*.parquet"))
 
     def _part(self, checkpoint: Checkpoint, name: str, schema: pa.Schema) -> pa.Table:
         receipt = checkpoint.files.get(name)
         if receipt is None:
             raise RunError(f"{self.path} is damaged: no checkpoint lists {name}")
-        return read_table(self.path / name, receipt.bytes, receipt.sha256, schema)
+        most = checkpoint.draws * self.content.records  # lifetimes; there are fewer of all else
+        return read_table(
+            self.path / name, receipt.bytes, receipt.sha256, schema, max(most, self.content.records)
+        )
+
+
+def remove(path: Path) -> None:
+    """Remove a file of a run."""
+    try:
+        path.unlink()
+    except OSError as error:
+        raise cannot_write(path, error) from None
 
 
 def holds_something(path: Path) -> bool:
     """Whether a folder holds more than what a run that never began leaves."""
-    return path.is_dir() and any(entry.name not in (LOG, LOCK) for entry in path.iterdir())
+    leftovers = [LOG, LOCK, f".{RUN}.unfinished"]
+    if begun(path / "records") and not (path / RUN).exists():
+        leftovers.append("records")
+    return path.is_dir() and any(entry.name not in leftovers for entry in path.iterdir())
+
+
+def begun(records: Path) -> bool:
+    """Whether a folder holds records that a run was about to keep, and nothing else."""
+    return records.is_dir() and all(BEGUN.fullmatch(entry.name) for entry in records.iterdir())
 
 
 def is_run(path: Path) -> bool:
     """Whether a folder holds a run of ours."""
     try:
-        return "format" in read_json(path / RUN) and (path / "records").is_dir()
+        return {"format", "checkpoint_every"} <= read_json(path / RUN).keys()
     except RunError:
         return False
 

@@ -18,6 +18,7 @@ from smered.store.disk import as_numpy
 
 __all__ = ["LIFETIMES", "NOTHING", "Held", "LifetimeRecorder", "Lifetimes"]
 
+SECRETS = 2**61  # sums may wrap around
 LIFETIMES = pa.schema(
     [
         pa.field("chain", pa.int32(), nullable=False),
@@ -161,14 +162,17 @@ class Lifetimes:
     ) -> "Lifetimes":
         """Take a table of lifetimes, checking that they partition the records in every draw.
 
-        The table is copied part by part: temporaries of a part's size stay in the cache.
+        The lifetimes of a record in a chain must follow each other without gap or overlap: give
+        every draw a secret random number, and the differences over lifetimes add up to that over
+        all draws. The table is copied part by part: temporaries of a part's size stay in the cache.
         """
         parts = [batch for batch in table.to_batches() if len(batch)]
         rows = np.cumsum([0, *map(len, parts)])
         members = np.cumsum([0, *(len(batch.column("members").flatten()) for batch in parts)])
         chain, first, last = (np.empty(rows[-1], np.int32) for _ in range(3))
         start, member = np.zeros(rows[-1] + 1, np.int64), np.empty(members[-1], np.int32)
-        reach, covered = np.asarray(draws), np.zeros(chains, np.int64)
+        reach, covered = np.asarray(draws), np.zeros(records, np.int64)
+        secret = np.random.default_rng().integers(-SECRETS, SECRETS, (chains, reach.max() + 1))
         for i, batch in enumerate(parts):
             own, held = slice(rows[i], rows[i + 1]), slice(members[i], members[i + 1])
             chain[own] = as_numpy(batch.column("chain"))
@@ -178,24 +182,25 @@ class Lifetimes:
             start[rows[i] + 1 : rows[i + 1] + 1] = offsets[1:] + (members[i] - offsets[0])
             member[held] = as_numpy(batch.column("members").flatten())
             part = cls(chain[own], first[own], last[own], offsets, member[held], records)
-            covered += part._checked(reach)
-        if parts and not np.array_equal(covered, reach * records):
+            part._check(reach)
+            ages = secret[part.chain, part.last + 1] - secret[part.chain, part.first]
+            np.add.at(covered, part.member, np.repeat(ages, part.size))
+        whole = (secret[np.arange(chains), reach] - secret[:, 0]).sum()
+        if (covered != whole).any():
             raise DataError("lifetimes do not hold every record once in every draw")
         return cls(chain, first, last, start, member, records)
 
-    def _checked(self, draws: Int64s) -> Int64s:
-        """How often each chain's draws hold a record, after checking that all numbers make sense.
-
-        `draws` are the draws of each chain.
-        """
+    def _check(self, draws: Int64s) -> None:
+        """Check that all numbers make sense; `draws` are the draws of each chain."""
         if self.chain.min() < 0 or self.chain.max() >= len(draws):
             raise DataError("lifetimes name a chain that the run does not have")
         if self.first.min() < 0 or self.length.min() < 1:
             raise DataError("lifetimes end before they begin")
         if self.last.max() >= draws.min() and (self.last >= draws[self.chain]).any():
             raise DataError("lifetimes reach beyond the last draw")
-        size = self.size
-        if size.min() <= 0 or self.member.min() < 0 or self.member.max() >= self.records:
+        if self.size.min() <= 0 or self.member.min() < 0 or self.member.max() >= self.records:
             raise DataError("lifetimes name records that the run does not have")
-        held = np.bincount(self.chain, self.length * size, minlength=len(draws))
-        return held.astype(np.int64)
+        rising = np.diff(self.member) > 0
+        rising[self.start[1:-1] - self.start[0] - 1] = True  # from one cluster to the next
+        if not rising.all():
+            raise DataError("lifetimes do not name their records in order")

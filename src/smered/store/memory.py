@@ -40,7 +40,7 @@ class MemoryRun:
     def unlock(self) -> None:
         """No other process waits for it."""
 
-    def finish(self, **times: Any) -> None:
+    def finish(self, seconds: float, **notes: Any) -> None:
         """There is nowhere to note when the run ended."""
 
     @property

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from smered.errors import RunError
 from smered.model import Model
 from smered.state import ChainState
 from smered.store.parts import pack, take_array
@@ -31,7 +32,7 @@ def unpack_state(table: pa.Table, chain: int, model: Model, recorder: ChainRecor
         return take_array(data, damaged, name, kind, *shape)
 
     recorder.moves = array("moves", np.int64, len(MOVES))
-    return ChainState(
+    state = ChainState(
         sweep=0,
         entity=np.empty(0, np.int32),
         entities=0,
@@ -51,3 +52,25 @@ def unpack_state(table: pa.Table, chain: int, model: Model, recorder: ChainRecor
         class_levels=array("class_levels", np.int64, *model.class_shape),
         grade=np.empty(0, np.uint8),
     )
+    wrong = find_wrong_parameter(state, model)
+    if wrong:
+        raise RunError(f"{damaged}: {wrong}")
+    return state
+
+
+def find_wrong_parameter(state: ChainState, model: Model) -> str | None:
+    """What no chain can have among its parameters and counts, if there is any."""
+    for name in ("theta", "beta", "closeness", "class_weight", "class_theta"):
+        values = getattr(state, name)
+        if not ((values >= 0.0) & (values <= 1.0)).all():
+            return f"{name} holds what is no probability"
+    if not np.allclose(np.add.reduceat(state.theta, model.field_start[:-1]), 1.0):
+        return "theta does not sum to 1"
+    if not ((state.hyperparameters > 0.0) & np.isfinite(state.hyperparameters)).all():
+        return "hyperparameters of the prior are not positive numbers"
+    counts = (state.level_counts, state.slips, state.class_counts, state.class_levels)
+    if any((each < 0).any() for each in (state.distorted, *counts)):
+        return "counts are negative"
+    if (state.distorted > state.telling).any() or (state.telling > model.observed).any():
+        return "more values are distorted than there are"
+    return None

@@ -134,6 +134,9 @@ class PartRecorder:
         data = {row["name"]: row["data"] for row in table(files.state, ARRAYS).to_pylist()}
         n, started = len(self.own), span.last_draw >= 0
         damaged = f"the checkpoint of chain {self.chain} is damaged"
+        born = take_array(data, damaged, "born", np.int32, n)
+        if ((born < 0) | (born > max(span.last_draw, 0))).any():
+            raise RunError(f"{damaged}: clusters begin in draws that there are not")
         entity = take_array(data, damaged, "entity", np.int32, n)
         least = -self.first if self.crossing else 0
         inside = entity >= 0
@@ -144,7 +147,7 @@ class PartRecorder:
             self.chain,
             n,
             self._held(data, damaged) if started else NOTHING,
-            take_array(data, damaged, "born", np.int32, n),
+            born,
         )
         self._ended = [] if span.complete else [table(files.ended, LIFETIMES)]
         return entity, np.frombuffer(data.get("grade", b""), np.uint8).copy()
@@ -153,7 +156,10 @@ class PartRecorder:
         """The linkage at the last draw."""
         n = len(self.own)
         if not self.crossing:
-            return self.hold(take_array(data, damaged, "entity_at_last_draw", np.int32, n))
+            held = self.hold(take_array(data, damaged, "entity_at_last_draw", np.int32, n))
+            if not ((held.entity >= 0) & (held.entity <= np.arange(n))).all():
+                raise RunError(f"{damaged}: its last draw is no linkage")
+            return held
         size = len(data.get("entity_at_last_draw", b"")) // np.dtype(np.int32).itemsize
         held = Held(
             take_array(data, damaged, "position_at_last_draw", np.int64, size),

@@ -33,6 +33,9 @@ __all__ += ["read_records", "write_meaning", "write_records"]
 LEVELS = "records/levels.parquet"
 NEIGHBOURS = "records/neighbours.parquet"
 PREFIX = "code:"  # before the names of input columns
+RECORD = pa.schema(
+    [("record", pa.int32()), ("file", pa.string()), ("id", pa.string()), ("block", pa.int64())]
+)
 
 
 def write_records(
@@ -151,7 +154,7 @@ class StoredInputs(Mapping[str, pa.Table]):
     """The input tables of a run, each read when it is asked for."""
 
     def __init__(self, path: Path, content: RunFile) -> None:
-        self._path = path
+        self._path, self._most = path, content.records
         self._receipts = {
             file: (name, content.contents[name])
             for number, file in enumerate(content.files)
@@ -160,7 +163,7 @@ class StoredInputs(Mapping[str, pa.Table]):
 
     def __getitem__(self, file: str) -> pa.Table:
         name, receipt = self._receipts[file]
-        return read_table(self._path / name, receipt.bytes, receipt.sha256)
+        return read_table(self._path / name, receipt.bytes, receipt.sha256, most_rows=self._most)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._receipts)
@@ -221,9 +224,18 @@ def read_part(path: Path, content: RunFile, part: int) -> pa.Table:
     if name not in content.contents:
         raise RunError(f"{path}: run.json lists no {name}")
     receipt = content.contents[name]
-    table = read_table(path / name, receipt.bytes, receipt.sha256)
-    if len(table) != content.parts[part + 1] - content.parts[part]:
-        raise RunError(f"{path / name} is damaged: it has {len(table)} records")
+    rows = content.parts[part + 1] - content.parts[part]
+    table = read_table(path / name, receipt.bytes, receipt.sha256, most_rows=rows)
+    codes = [own for own in table.column_names if own.startswith(PREFIX)]
+    try:
+        table = table.select([*RECORD.names, *codes]).cast(
+            pa.schema([*RECORD, *(pa.field(own, pa.int32()) for own in codes)])
+        )
+        table.validate(full=True)
+    except (KeyError, ValueError, pa.ArrowException) as error:
+        raise RunError(f"{path / name} is damaged: {error}") from None
+    if len(table) != rows or any(column.null_count for column in table.columns):
+        raise RunError(f"{path / name} is damaged: it lacks records or their numbers")
     return table
 
 

@@ -1,5 +1,8 @@
-"""The two JSON files of a run folder, checked field by field when they are read."""
+"""The two JSON files of a run folder, sealed when written, checked field by field when read."""
 
+import hashlib
+import json
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
@@ -14,9 +17,11 @@ from pydantic import (
 
 from smered.errors import RunError
 from smered.records import Reading
-from smered.store.disk import read_json
+from smered.store.disk import read_json, write_json
 
-__all__ = ["Checkpoint", "Receipt", "RunFile", "read_checked"]
+__all__ = ["Checkpoint", "Receipt", "RunFile", "read_checked", "seal", "write_sealed"]
+
+SEAL = "seal"  # checksum of all else in the file
 
 Content = TypeVar("Content", bound=BaseModel)
 
@@ -77,10 +82,25 @@ class RunFile(BaseModel):
         return self
 
 
+def seal(content: Mapping[str, Any]) -> dict[str, Any]:
+    """What a JSON file holds, and a checksum of it."""
+    rest = {name: value for name, value in content.items() if name != SEAL}
+    plain = json.dumps(json.loads(json.dumps(rest)), sort_keys=True)
+    return rest | {SEAL: hashlib.sha256(plain.encode()).hexdigest()}
+
+
+def write_sealed(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON file with its checksum."""
+    write_json(path, seal(content))
+
+
 def read_checked(kind: type[Content], path: Path) -> Content:
-    """Read a JSON file that must be of a kind; say what is wrong with it otherwise."""
+    """Read a sealed JSON file that must be of a kind; say what is wrong with it otherwise."""
+    content = read_json(path)
+    if seal(content)[SEAL] != content.get(SEAL):
+        raise RunError(f"{path} is damaged: its content changed since it was written")
     try:
-        return kind.model_validate(read_json(path))
+        return kind.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))

@@ -21,6 +21,7 @@ from smered.model import PROPOSALS_PER_RECORD, Model, usual_proposals
 from smered.parts import cut_records
 from smered.sampler import Settings
 from smered.sources import ParquetTable
+from smered.state import ChainState
 from smered.store.folder import RunFolder
 from smered.tuning import add_totals
 from smered.warm import compile_kernels
@@ -154,6 +155,9 @@ class OnCluster:
         given = (self._outline, cuts, self._settings.proposals or usual, self._parts > 1)
         self._ray.get([w.prepare.remote(*given) for w in workers])
         return RotatingOnRay(workers, self.model)
+
+    def check(self, chain: int, state: ChainState) -> None:
+        """Workers hold the linkage; each checks its parts as it reads them."""
 
     def recover(self, error: Exception) -> None:
         """Decide whether a chain can go on from its last checkpoint after losing a worker."""

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 import smered
+from smered.errors import RunError
 from smered.execute import make_executor
 from smered.execute.on_ray.outline import Outline, over_records
 from smered.execute.on_ray.pieces import check_shared
@@ -16,7 +17,7 @@ from smered.execute.serial import Serial
 from smered.labels import Groups
 from smered.pairs import PairTables, Pattern
 from smered.parts import Cuts
-from smered.state import ChainState, start_parameters
+from smered.state import ChainState, find_wrong_link, start_parameters
 from smered.store.folder import RUN, RunFolder
 from smered.store.parts import LocalLinkage, Receipts, Span
 from smered.store.records import as_records, read_part
@@ -124,6 +125,9 @@ class Worker(PartsWorker):
     def read(self, span: Span, receipts: dict[str, Receipt]) -> int:
         """Take the linkage up where a span left it; return the number of entities."""
         self._linkage.read(self._path, span, receipts, self._state)
+        wrong = find_wrong_link(self._state.entity, self._model, self._layout)
+        if wrong:
+            raise RunError(f"the checkpoint of chain {self._chain} is damaged: {wrong}")
         return self._state.entities
 
 
