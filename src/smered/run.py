@@ -24,6 +24,7 @@ from smered.sampler import Settings, Step, run_chain
 from smered.state import ChainState, find_wrong_link
 from smered.store.memory import MemoryRun
 from smered.store.parts import LocalLinkage
+from smered.store.target import check_target
 from smered.warm import compile_kernels
 
 if TYPE_CHECKING:
@@ -157,9 +158,7 @@ def check_first(
     if cluster is not None and out is None:
         raise ConfigError("a run on Ray needs a folder that its workers see: give out=")
     if out is not None:
-        from smered.store.folder import RunFolder
-
-        RunFolder.check_target(Path(out), replace=bool(settings.get("replace", replace)))
+        check_target(Path(out), replace=bool(settings.get("replace", replace)))
     return Settings(**({"threads": os.cpu_count() or 1} | own))
 
 

@@ -16,7 +16,7 @@ import smered
 from smered.cli import analyse, ask, settings, work
 from smered.cli.screen import is_new, is_quiet, run_in_use
 from smered.errors import ConvergenceWarning, SmeredError
-from smered.store.folder import LOG
+from smered.store.target import LOG
 
 __all__ = ["app", "main"]
 

@@ -84,7 +84,7 @@ def link(
     from smered.run import sample
     from smered.sampler import Settings
     from smered.sources import find_pieces, read_sources
-    from smered.store.folder import RunFolder
+    from smered.store.target import check_target
 
     console = screen(json=json, quiet=quiet)
     chosen = configure(
@@ -100,7 +100,7 @@ def link(
     settings = Settings(**chosen.sampling.model_dump(), threads=threads or os.cpu_count() or 1)
     outputs = Outputs({}, loss, format, min_probability, raw_csv)
     if not dry_run:
-        RunFolder.check_target(out, replace=force)
+        check_target(out, replace=force)
     cluster, coding = place(ray), None
     pieces = find_pieces(chosen.data.files) if cluster is not None else None
     sources: Mapping[str, Source | ParquetTable]

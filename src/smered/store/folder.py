@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 import smered
-from smered.errors import ConfigError, RunError
+from smered.errors import RunError
 from smered.layout import Int64s
 from smered.model import Model
 from smered.parts import cut_records
@@ -37,16 +37,12 @@ from smered.store.parts import ARRAYS, Linkage, Span
 from smered.store.records import read_records
 from smered.store.rows import DRAWS, TIMINGS, ChainRecorder, Rows
 from smered.store.schema import Checkpoint, RunFile, read_checked, write_sealed
+from smered.store.target import LOCK, RUN, check_target, remove_run
 
-__all__ = ["FORMAT", "LOCK", "RUN", "RunFolder"]
+__all__ = ["FORMAT", "RunFolder"]
 
 FORMAT = 4
-RUN, LOCK, LOG = "run.json", "lock", "smered.log"
-OUTPUTS = [f"{table}.{kind}" for table in ("linked", "entities", "pairs")
-           for kind in ("csv", "parquet")]  # fmt: skip
-OUTPUTS += ["summary.json", "report.html", "report-masked.html", LOG]
 TABLES = {"lifetimes": LIFETIMES, "draws": DRAWS, "timings": TIMINGS}
-BEGUN = re.compile(r"\.?(part-\d+|levels|neighbours|input-\d+)\.parquet(\.unfinished)?")
 
 
 class RunFolder:
@@ -80,7 +76,7 @@ class RunFolder:
         records are those of the model, unless a `keeper` writes them.
         """
         keeper = keeper or RecordsKeeper(model)
-        cls.check_target(path, replace=replace)
+        check_target(path, replace=replace)
         keeper.check(path)
         cuts = cut_records(model.block_sizes, parts, anywhere=model.rotates)
         content = {
@@ -108,8 +104,8 @@ class RunFolder:
             raise cannot_write(path, error) from None
         run._reserve()
         try:
-            cls.check_target(path, replace=replace)  # another process may have been quicker
-            remove_run(path)
+            check_target(path, replace=replace)  # another process may have been quicker
+            remove_run(path, [*TABLES, "checkpoints", "records"])
             content["contents"] = keeper.write(path, cuts)
             write_sealed(path / RUN, content)
         except BaseException:
@@ -120,22 +116,6 @@ class RunFolder:
             raise
         run.content = RunFile.model_validate(content)
         return run
-
-    @staticmethod
-    def check_target(path: Path, *, replace: bool = False) -> None:
-        """Refuse a place where no run folder can be made; `replace` admits one with a run."""
-        if path.exists() and not path.is_dir():
-            raise ConfigError(f"{path} is a file; choose another folder")
-        if holds_something(path) and not (replace and is_run(path)):
-            remedy = "choose another folder"
-            if is_run(path):
-                remedy += ", or replace the run in it with --force"
-            raise ConfigError(f"{path} exists already and is not empty; {remedy}")
-        parent = next(p for p in [path, *path.absolute().parents] if p.exists())
-        if not os.access(parent, os.W_OK | os.X_OK):
-            fixed = os.statvfs(parent).f_flag & os.ST_RDONLY
-            reason = "the folder is read-only" if fixed else "you may not write there"
-            raise RunError(f"cannot write to {parent}: {reason}: choose another output folder")
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
@@ -385,36 +365,6 @@ def remove(path: Path) -> None:
         path.unlink()
     except OSError as error:
         raise cannot_write(path, error) from None
-
-
-def holds_something(path: Path) -> bool:
-    """Whether a folder holds more than what a run that never began leaves."""
-    leftovers = [LOG, LOCK, f".{RUN}.unfinished"]
-    if begun(path / "records") and not (path / RUN).exists():
-        leftovers.append("records")
-    return path.is_dir() and any(entry.name not in leftovers for entry in path.iterdir())
-
-
-def begun(records: Path) -> bool:
-    """Whether a folder holds records that a run was about to keep, and nothing else."""
-    return records.is_dir() and all(BEGUN.fullmatch(entry.name) for entry in records.iterdir())
-
-
-def is_run(path: Path) -> bool:
-    """Whether a folder holds a run of ours."""
-    try:
-        return {"format", "checkpoint_every"} <= read_json(path / RUN).keys()
-    except RunError:
-        return False
-
-
-def remove_run(path: Path) -> None:
-    """Remove what a run and its outputs left in a folder, and nothing else."""
-    for name in (*TABLES, "checkpoints", "records"):
-        shutil.rmtree(path / name, ignore_errors=True)
-    for name in OUTPUTS:
-        (path / name).unlink(missing_ok=True)
-    (path / RUN).unlink(missing_ok=True)
 
 
 def now() -> str:

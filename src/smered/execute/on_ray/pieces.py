@@ -18,8 +18,8 @@ from smered.mistakes import no_file, no_id, no_levels
 from smered.records import Column, Records, number_rows, ordinary_table, plain
 from smered.sources.parquet import Piece, read_piece
 from smered.store.disk import write_pieces, write_table
-from smered.store.folder import LOCK
 from smered.store.records import fingerprint, input_name, part_name, part_table
+from smered.store.target import LOCK
 
 __all__ = ["Blocks", "Coded", "Codes", "Look", "Place", "Request", "Start", "check_shared"]
 __all__ += ["code", "copy_input", "find_starts", "first_repeated", "look", "sort_out"]

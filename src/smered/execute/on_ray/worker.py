@@ -18,10 +18,11 @@ from smered.labels import Groups
 from smered.pairs import PairTables, Pattern
 from smered.parts import Cuts
 from smered.state import ChainState, find_wrong_link, start_parameters
-from smered.store.folder import RUN, RunFolder
+from smered.store.folder import RunFolder
 from smered.store.parts import LocalLinkage, Receipts, Span
 from smered.store.records import as_records, read_part
 from smered.store.schema import Receipt
+from smered.store.target import RUN
 from smered.tuning import Totals, count_totals
 from smered.warm import compile_kernels
 
