@@ -4,17 +4,21 @@ import itertools
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from smered.execute import make_executor
+from smered.fields import Categorical, Text
 from smered.kernels import clusters as cluster_kernels
 from smered.kernels import likelihood, moves
 from smered.layout import BlockPrior, Clusters
+from smered.model import Model
 from smered.pairs import UniformPairs
 from smered.priors import ClusterSizes, Ewens, PitmanYor, UniformLabels, UniformPartitions
+from smered.records import Records
 from smered.sampler import condition_prior, log_posterior
 from smered.state import generator, start_state
-from tests.exact.cases import NEAR, fixed_parameters, fixed_tables, tiny_model
+from tests.exact.cases import NEAR, fixed_classes, fixed_parameters, fixed_tables, tiny_model
 from tests.exact.reference import is_legal, log_likelihood, log_prior, partitions
 from tests.kernels import from_python
 
@@ -166,3 +170,49 @@ def test_log_posterior_differences_are_those_of_the_reference(settings, prior):
             differences.append(log_posterior(state, model, execute, statistics) - expected)
     assert len(differences) > 5
     assert np.ptp(differences) < 1e-9
+
+
+@pytest.mark.parametrize("size", [3, 40, 300])
+@pytest.mark.parametrize("classes", [1, 3])
+def test_weights_of_many_equal_records(size, classes):
+    """Some hundred records agree everywhere: sums over true values and distortions have two terms.
+
+    Sums of products of the model's own probabilities leave the range of numbers long before.
+    """
+    rest = [f"other {i}" for i in range(30)]
+    names = ["plain", "sure", "certain", "text"]
+    records = Records.from_frames(
+        pa.table({name: ["same"] * size + rest for name in names}), columns=names
+    )
+    exact = [Categorical(name, b=np.inf) for name in ("sure", "certain")]
+    fields = [Categorical("plain", a=1, b=4), *exact, Text("text", threshold=0.9, a=1, b=4)]
+    model = Model(records, fields, classes=classes)
+    layout, tables, scratch, theta, beta = bench(model)
+    shown = [int(part.codes[0]) for part in model.coded]
+    own = [theta[column][level] for column, level in enumerate(shown)]
+    groups = fixed_classes(model)
+
+    def log_share(column, true):
+        """Log weight of a field whose true value is the one shown with this probability."""
+        b = beta[0, column]
+        log_as_it_is = size * (np.log1p(-b + b * own[column]) - np.log(own[column]))
+        if model.exact[column]:
+            return np.log(true) + log_as_it_is
+        return np.logaddexp(np.log(true) + log_as_it_is, np.log1p(-true) + size * np.log(b))
+
+    expected = log_share(3, own[3])
+    if classes == 1:
+        expected += sum(log_share(column, own[column]) for column in range(3))
+    else:
+        expected += np.logaddexp.reduce([
+            np.log(groups.weight[c]) + sum(
+                log_share(column, groups.theta[model.field_start[column] + shown[column], c])
+                for column in range(3)
+            )
+            for c in range(classes)
+        ])  # fmt: skip
+    members = np.flatnonzero(layout.values[:, 0] == shown[0])
+    scratch.members[:size] = members
+    found = log_weight(0, size, layout, tables, scratch)
+    assert found == pytest.approx(expected, rel=1e-12)
+    assert not scratch.tally.any()

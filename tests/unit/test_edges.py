@@ -8,6 +8,7 @@ import pytest
 
 from smered.errors import DataWarning
 from smered.execute import make_executor
+from smered.fields import Categorical, Text
 from smered.model import Model
 from smered.pairs import UniformPairs
 from smered.priors import Ewens, UniformPartitions
@@ -44,6 +45,30 @@ def test_a_large_cluster_of_differing_records():
     rng = np.random.default_rng(0)
     model = make({"f": rng.integers(0, 500, 3000)}, prior=Ewens(0.01))
     run(model, proposals=200)
+
+
+def test_a_field_that_is_never_distorted_does_not_outweigh_all_others():
+    """Two entities of ninety records agree in the exact field alone; they stay apart."""
+    columns = {"year": ["y0"] * 180 + [f"y{i + 1}" for i in range(800)]}
+    for name in "abcd":
+        others = [f"{name}{3 + i // 40}" for i in range(800)]
+        columns[name] = [f"{name}1"] * 90 + [f"{name}2"] * 90 + others
+    fields = [Categorical("year", b=np.inf), *"abcd"]
+    records = Records.from_frames(pa.table(columns), columns=list(columns))
+    model = Model(records, fields, prior=Ewens(5.0))
+    state = run(model, draws=5)
+    entity = np.empty_like(state.entity)
+    entity[model.order] = state.entity
+    assert not set(entity[:90]) & set(entity[90:180])
+
+
+@pytest.mark.plain  # bounds are checked there
+def test_a_text_without_similar_values_shown_by_a_whole_block():
+    """Their twins are no neighbours, and need no room: the kernels check no bounds."""
+    columns = {"w": ["alpha"] * 80, "g": [f"v{i % 2}" for i in range(80)], "h": ["q"] * 80}
+    records = Records.from_frames(pa.table(columns), columns=list(columns))
+    model = Model(records, [Text("w", a=1, b=50), "h"], prior=Ewens(0.05))
+    run(model, draws=3, proposals=30)
 
 
 @pytest.mark.parametrize("duplicates", [True, False])

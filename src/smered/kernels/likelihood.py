@@ -24,18 +24,23 @@ HUGE, TINY = 1e150, 1e-150
 
 
 @jit_inline
-def exact_factor(first, size, field, layout, parameters, scratch):
-    """theta_v**(1 - s) if all s members with a value show v, 1 if none does, 0 if they differ."""
-    common, factor = -1, 1.0
+def log_exact_weight(first, size, field, layout, parameters, scratch):
+    """Log of theta_v**(1 - s) if all s members with a value show v; 0 if none, -inf if they differ.
+
+    In logs for clusters of any size: the product leaves its range at some dozen records.
+    """
+    common, further = -1, 0
     for i in range(first, first + size):
         level = layout.values[scratch.members[i], field]
         if level >= 0:
             if common >= 0:
                 if level != common:
-                    return 0.0
-                factor *= parameters.inverse_theta[level]
+                    return -math.inf
+                further += 1
             common = level
-    return factor
+    if further == 0:
+        return 0.0
+    return further * math.log(parameters.inverse_theta[common])
 
 
 @jit
@@ -177,7 +182,7 @@ def log_large_weight(first, size, layout, parameters, scratch):
     product = 1.0
     for field in range(layout.exact.shape[0]):
         if layout.exact[field]:
-            product *= exact_factor(first, size, field, layout, parameters, scratch)
+            total += log_exact_weight(first, size, field, layout, parameters, scratch)
         elif size > parameters.small:
             total += log_bracket(first, size, field, layout, parameters, scratch)
         else:

@@ -46,19 +46,23 @@ def rescale(total, scratch):
 
 @jit_inline
 def weigh_exact(first, size, field, layout, parameters, scratch):
-    """Multiply in a field that is never distorted; False if its values differ."""
-    common, factor = np.int64(-1), 1.0
+    """Multiply in a field that is never distorted, but for phi: return that in logs.
+
+    Minus infinity if its values differ.
+    """
+    common, shown = np.int64(-1), 0
     for i in range(first, first + size):
         level = np.int64(layout.values[scratch.members[i], field])
         if level >= 0:
             if common >= 0 and level != common:
-                return False
+                return -math.inf
             common = level
-            factor *= parameters.inverse_theta[level]
-    if common >= 0:
-        for c in range(scratch.classes.shape[0]):
-            scratch.classes[c] *= factor * parameters.class_theta[common, c]
-    return True
+            shown += 1
+    if shown == 0:
+        return 0.0
+    for c in range(scratch.classes.shape[0]):
+        scratch.classes[c] *= parameters.class_theta[common, c]
+    return shown * math.log(parameters.inverse_theta[common])
 
 
 @jit
@@ -75,8 +79,9 @@ def log_class_weights(first, size, layout, parameters, scratch):
         if layout.near[field]:
             continue
         if layout.exact[field]:
-            if not weigh_exact(first, size, field, layout, parameters, scratch):
-                return -math.inf
+            total += weigh_exact(first, size, field, layout, parameters, scratch)
+            if total == -math.inf:
+                return total
             total = rescale(total, scratch)
             continue
         distinct = tally_levels(first, size, field, layout, parameters, scratch)

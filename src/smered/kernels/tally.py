@@ -25,7 +25,10 @@ def add_to_tally(level, ratio, in_logs, distinct, scratch):
 
 @jit_inline
 def add_near(record, level, field, in_logs, distinct, layout, parameters, scratch):
-    """Tally rho at a record's value and at all near it; return how many levels were seen."""
+    """Tally rho at a record's value and at all near it; return how many levels were seen.
+
+    Values that no slip leads to stay untold: their rho is 1.
+    """
     close = parameters.closeness[field]
     per_kernel = close / (1.0 - close)
     odds = record_odds(record, field, layout, parameters) * parameters.inverse_theta[level]
@@ -33,8 +36,8 @@ def add_near(record, level, field, in_logs, distinct, layout, parameters, scratc
     distinct = add_to_tally(level, own, in_logs, distinct, scratch)
     for i in range(layout.near_start[level], layout.near_start[level + 1]):
         near = layout.near_level[i]
-        if near != level:
-            ratio = per_kernel * layout.near_kernel[i]
+        ratio = per_kernel * layout.near_kernel[i]
+        if near != level and ratio > 0.0:
             distinct = add_to_tally(near, ratio, in_logs, distinct, scratch)
     return distinct
 
