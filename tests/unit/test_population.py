@@ -164,6 +164,25 @@ def test_chaos_bound_of_files_of_equal_size_is_his():
     assert estimate == pytest.approx(3 / 8 * (4 * 120) ** 2 / (6 * 30), rel=1e-10)
 
 
+def test_chaos_bound_where_a_file_has_nobody_in_one_or_two_files():
+    """The third file says nothing of pairs: what remains is the ratio estimate of the others."""
+    counts = np.array([[0, 100, 100, 50, 0, 0, 0, 5]])
+    mean, variance = chao(counts, "abc").unseen.moments
+    assert mean[0] == pytest.approx(200.0, rel=1e-6)
+    assert variance[0] == pytest.approx(200 + 200**2 * (1 / 100 + 1 / 100 + 1 / 50), rel=1e-6)
+
+
+def test_rare_files_do_not_make_chaos_bound_endless():
+    """Sets of several rare files are expected to hold nearly nobody, and that is no divergence."""
+    counts = np.zeros((1, 32), np.int64)
+    counts[0, [0b1, 0b10, 0b11, 0b101, 0b1010, 0b10010, 0b10001, 0b100]] = (
+        30_000, 30_000, 20_000, 1, 1, 1, 1, 1,
+    )  # fmt: skip
+    (unseen,) = chao(counts, "abcde").unseen.moments[0]
+    assert unseen == pytest.approx(30_000**2 / 20_000, rel=0.01)
+    assert unseen == pytest.approx(chao(counts[:, :4], "ab").unseen.moments[0][0], rel=0.01)
+
+
 def test_weights_are_those_of_bic():
     counts = table(HISTORIES, DIABETES)
     models = list(hierarchical_models(4))
@@ -285,9 +304,29 @@ def test_mixtures_and_quantiles():
     assert variance[0] == pytest.approx(0.3 * 400 + 0.7 * 900 + 0.3 * 0.7 * 150**2)
     gridded = Gridded(np.array([0, 1, 2, 10]), np.array([[0.1, 0.2, 0.3, 0.4]]))
     sample = gridded.sample(100_000, rng)[0]
-    assert [(sample == x).mean() for x in (0, 1, 2, 10)] == pytest.approx(
-        [0.1, 0.2, 0.3, 0.4], abs=0.01
-    )
+    assert [(sample == x).mean() for x in (0, 1)] == pytest.approx([0.1, 0.2], abs=0.01)
+    for x in (0, 1, 3, 5, 6, 8, 10):  # 2 stands for 2 to 5, 10 for 6 to 10, and half of 6 for each
+        at_most = gridded.cdf(np.array([float(x)]))[0]
+        assert (sample <= x).mean() == pytest.approx(at_most, abs=0.01)
+
+
+@pytest.mark.parametrize("each", [25, 2500, 250_000])
+def test_graphs_of_any_size_equal_an_exact_sum(each):
+    """Two files of 2 `each`, `each` in both: the number in neither, summed over whole numbers."""
+    counts = np.array([[0, each, each, each]])
+    sd = 2 * math.sqrt(each)
+    whole = np.arange(max(0, int(each - 12 * sd)), int(each + 40 * sd))
+    one = average_graphs(counts, decomposable_graphs(2), whole, delta=0.25).probability[0]
+    (size,) = sizes_of("graphs", "ab", {None: counts}, 0, 0.95)
+    at = np.searchsorted(np.cumsum(one), [0.025, 0.5, 0.975])
+    found = (size.lower, size.estimate, size.upper)
+    assert found == pytest.approx(3 * each + whole[at], abs=max(0.01 * sd, 1.0))
+
+
+def test_graphs_of_an_empty_stratum_miss_nobody():
+    mean, variance = graphs(np.array([[0, 0, 0, 0], [0, 5, 5, 5]]), "ab").unseen.moments
+    assert (mean[0], variance[0]) == (0.0, 0.0)
+    assert mean[1] > 1
 
 
 def test_tables_of_files():

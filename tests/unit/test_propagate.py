@@ -175,7 +175,7 @@ def test_numbers_are_mixed(doubtful):
     assert found.pooled.std_error[0] == pytest.approx(np.std(counts, ddof=1))
     assert found.pooled.linkage_share[0] == 1.0
     assert [found.pooled.lower[0], found.pooled.upper[0]] == pytest.approx(
-        np.quantile(counts, [0.025, 0.975])
+        np.quantile(counts, [(1 - 0.95) / 2, (1 + 0.95) / 2], method="inverted_cdf")
     )
 
 
@@ -195,7 +195,7 @@ def test_posterior_draws_are_mixed(doubtful):
     within = draws.var(axis=1, ddof=1).mean()
     total = within + max(draws.mean(axis=1).var(ddof=1) - within / 50, 0.0)
     assert pooled.std_error[0] == pytest.approx(math.sqrt(total))
-    assert pooled.lower[0] == pytest.approx(np.quantile(draws, 0.025))
+    assert pooled.lower[0] == pytest.approx(np.quantile(draws, 0.025, method="inverted_cdf"))
 
 
 def test_a_failing_draw_is_named_and_the_rest_kept(doubtful):
@@ -252,8 +252,15 @@ def test_singular_and_empty_fits_are_refused(certain, doubtful):
     nobody = pa.table({"x": [1.0, None], "y": [None, 2.0]})
     with pytest.raises(DataError, match="no entity has a value in all of: x, y"):
         linear("y ~ x")(nobody)
-    with pytest.raises(DataError, match="failed on every draw"):
+    with pytest.raises(ConfigError, match="no column 'nonsense'"):
         doubtful.propagate(linear("y ~ nonsense"), 4, progress=False)
+    for formula, message in [
+        ("y", "missing required outcome"),
+        ("y ~ 0", "lacks an outcome"),
+        ("y ~ (x", "formula 'y ~ "),
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            linear(formula)(table)
 
 
 def test_an_outcome_of_true_and_false(certain):
@@ -264,7 +271,7 @@ def test_an_outcome_of_true_and_false(certain):
         found = logistic("sick ~ x")(pa.Table.from_pandas(some))
         assert found.estimate[1] > 0.5
     some = some.assign(sick=some["sick"].map({True: "yes", False: "no"}))
-    with pytest.raises(DataError, match="the outcome sick is text"):
+    with pytest.raises(DataError, match="the outcome sick has categories; use numbers"):
         logistic("sick ~ x")(pa.Table.from_pandas(some))
 
 
@@ -275,10 +282,73 @@ def test_a_large_linear_predictor_is_no_separation():
     assert logistic("y ~ x")(pa.table({"x": x, "y": y})).estimate[1] > 0.5
 
 
-def test_columns_are_words_of_the_formula():
-    names = ["age", "wage", "year", "a b", "x", "match_probability"]
-    analysis = linear('wage ~ year + np.exp(Q("a b"))')
-    assert analysis.needs(names) == ["wage", "year", "a b", "match_probability"]
+@pytest.mark.parametrize("outcome", ["y > 0", "I(y > 0)", 'Q("is ill")', "(ill)", "ill", "C(ill)"])
+def test_true_is_success_however_the_outcome_is_written(outcome):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=200)
+    y = x + rng.logistic(size=200)
+    data = pa.table({"x": x, "y": y, "ill": y > 0, "is ill": y > 0, "number": (y > 0) * 1})
+    found = logistic(f"{outcome} ~ x")(data).estimate
+    assert found == pytest.approx(logistic("number ~ x")(data).estimate, abs=1e-12)
+    assert found[1] > 0.5
+
+
+def test_columns_are_variables_of_the_formula():
+    names = ["age", "wage", "year", "a b", "x", "match_probability", "degree", "f", "o"]
+    analysis = linear('wage ~ year + np.exp(Q("a b")) + bs(age, df=4, degree=3) + C(x, levels="o")')
+    assert analysis.needs(names) == ["age", "wage", "year", "a b", "x", "match_probability"]
+    assert linear("wage ~ C(x, Treatment('f'))").needs(names) == ["wage", "x", "match_probability"]
+
+
+def test_ready_analyses_take_the_columns_they_need(doubtful):
+    found = doubtful.propagate(linear("y ~ x"), 10, columns=["y", "x"], progress=False)
+    same = doubtful.propagate(linear("y ~ x"), 10, progress=False)
+    assert found.table().equals(same.table())
+
+
+def test_whole_numbers_stay_whole_where_values_are_missing():
+    """Else categories have other names in draws that leave nobody without a value."""
+    rows = {"y": [1.0, 2.0, 3.5, 4.0, 6.0, 5.0], "g": [1, 2, 1, 2, 3, 3]}
+    more = {"y": [*rows["y"], 3.0], "g": [*rows["g"], None]}
+    assert linear("y ~ C(g)")(pa.table(rows)).names == linear("y ~ C(g)")(pa.table(more)).names
+
+
+def test_columns_of_any_scale_and_place():
+    rng = np.random.default_rng(1)
+    year = rng.integers(2015, 2021, 100)
+    ill = (0.1 * (year - 2017) + rng.logistic(size=100) > 0).astype(int)
+    data = pa.table({"year": year, "ill": ill, "large": rng.uniform(1e14, 2e14, 100)})
+    for analysis, family in ((logistic, sm.families.Binomial()), (poisson, sm.families.Poisson())):
+        expected = smf.glm("ill ~ year", data.to_pandas(), family=family).fit()
+        assert analysis("ill ~ year")(data).estimate == pytest.approx(expected.params.to_numpy())
+    assert linear("ill ~ large")(data).names == ("Intercept", "large")
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered", "ignore:Perfect separation")
+@pytest.mark.parametrize("analysis", [logistic, poisson])
+def test_rare_levels_without_cases_separate(analysis):
+    """Three of many thousand, none of them ill: no odds ratio but 0, whatever its error says."""
+    rng = np.random.default_rng(2)
+    x, rare = rng.normal(size=20_000), np.arange(20_000) < 3
+    ill = (rng.random(20_000) < 0.1) & ~rare
+    data = pa.table({"x": x, "rare": rare.astype(int), "ill": ill.astype(int)})
+    with pytest.raises(DataError, match="no maximum: rare separates"):
+        analysis("ill ~ x + rare")(data)
+    with pytest.raises(DataError, match="no maximum: rare separates"):
+        analysis("ill ~ 0 + x + rare")(data)
+
+
+def test_outcomes_that_a_model_cannot_have():
+    data = pa.table({"x": [1.0, 2.0, 4.0, 3.0], "one": [1, 2, 2, 1], "below": [-1, 1, 2, 1],
+                     "same": [1, 1, 1, 1], "risk": [0, 1, 1, 1]})  # fmt: skip
+    for analysis, message in [
+        (logistic("one ~ x"), "one of a logistic regression must be 0 or 1"),
+        (logistic("same ~ x"), "same is the same for all"),
+        (poisson("below ~ x"), "below of a Poisson regression must not be negative"),
+        (poisson("one ~ x", exposure="risk"), "exposure risk must be above 0"),
+    ]:
+        with pytest.raises(DataError, match=message):
+            analysis(data)
 
 
 def test_fields_alone_can_be_analysed(doubtful):
@@ -291,6 +361,21 @@ def test_fields_alone_can_be_analysed(doubtful):
     assert not whole.select(["match_probability"]).equals(
         doubtful.linked(0, columns=["match_probability", "x"]).select(["match_probability"])
     )
+
+
+def test_data_sets_weigh_the_same_however_many_draws_they_have():
+    one, two = (Sample(("a",), np.array(draws)[:, None]) for draws in ([0.0, 0, 0, 12], [6.0] * 5))
+    found = mix([one, two])
+    assert found.estimate[0] == 4.5
+    assert found.upper[0] == 12.0
+    assert mix([one, two], level=0.5).lower[0] == 0.0
+
+
+def test_the_monte_carlo_error_of_mixed_draws_is_what_it_says():
+    rng = np.random.default_rng(3)
+    every = [mix([Sample(("a",), rng.normal(size=(5, 1))) for _ in range(100)]) for _ in range(200)]
+    said = np.mean([found.mcse[0] for found in every])
+    assert said == pytest.approx(np.std([found.estimate[0] for found in every]), rel=0.2)
 
 
 def test_noise_within_data_sets_is_not_due_to_the_linkage():

@@ -19,7 +19,7 @@ __all__ = ["Fitted", "Terms", "fit_design", "fit_terms", "hierarchical_models", 
 Terms = tuple[int, ...]  # sets of files with a parameter; the first is the empty set
 ITERATIONS, TOLERANCE = 100, 1e-11
 LOST = 40.0  # a parameter this large is on its way to infinity
-LEAST_MEAN = 1e-7  # an expected count below this is on its way to nothing: no finite estimate
+LEAST_MEAN = 1e-13  # an expected count below this is on its way to nothing: no finite estimate
 MOST_FOR_TRIPLES = 4  # files; with more, dependence is looked for between pairs only
 
 
@@ -69,7 +69,7 @@ def term_design(terms: Terms, cells: Sequence[int]) -> Floats:
     return np.array([[float(c & t == t) for t in terms] for c in cells])
 
 
-def fit_design(counts: Int64s, design: Floats) -> Fitted:
+def fit_design(counts: Int64s | Floats, design: Floats) -> Fitted:
     """Fit a Poisson model to counts (tables, cells); the first parameter is in all cells.
 
     A term whose cells are all empty has an estimate of minus infinity: they are expected to be

@@ -14,13 +14,15 @@ from smered.layout import Floats, Int64s
 from smered.population.decomposable import average_graphs, decomposable_graphs
 from smered.population.loglinear import fit_design, fit_terms, hierarchical_models, term_design
 from smered.population.tables import name_terms, sizes
-from smered.population.unseen import Gridded, LogNormals, Unseen
+from smered.population.unseen import Gridded, LogNormals, Unseen, edges_of
 
 __all__ = ["METHODS", "Found", "Weighed", "chao", "chapman", "graphs", "loglinear"]
 
 MOST_LOGLINEAR = MOST_GRAPHS = 5  # files
 FARTHEST = 100  # times the entities seen: larger populations are not considered by `graphs`
-GRID = 2000  # points of the number of unseen entities, about
+NEXT_TO_NOTHING = 1e-6  # entities
+COARSE, FINE = 1000, 4000  # points of the number of unseen entities, about
+NEGLIGIBLE = 1e-9  # of the probability, at either end of the finer points
 
 
 @dataclass(frozen=True)
@@ -110,37 +112,47 @@ def chao(counts: Int64s, files: Sequence[str]) -> Found:
     those in one file and in two files tell; files may differ in size. It is a log-linear model with
     a term for every file, and one for every number of files above two. With files of equal size it
     is Chao's (k - 1) / (2 k) f1^2 / f2 (1987), with two files the ratio estimate n1 n2 / m. Where
-    no entity is in two files, the bound is endless.
+    no entity is in just two files, the bound is endless. Where the likelihood is largest with some
+    parameters endless, as for a file that holds only entities of three files, the bound is its
+    limit as empty cells go to nothing.
     """
     cells = range(1, counts.shape[1])
     size = sizes(len(files))[1:, None]
     many = (size == np.arange(3, len(files) + 1)).astype(float)
     alone = term_design((0, *(1 << i for i in range(len(files)))), cells)
-    fit = fit_design(counts[:, 1:], np.hstack((alone, many)))
-    none = np.isnan(fit.unseen)
-    return Found(single(np.where(none, np.inf, fit.unseen), np.where(none, 0.0, fit.variance)))
+    design = np.hstack((alone, many))
+    fit = fit_design(counts[:, 1:], design)
+    unseen, variance = fit.unseen.copy(), fit.variance.copy()
+    pairs = counts[:, 1:] @ (size[:, 0] == 2)
+    edge = np.flatnonzero(np.isnan(unseen) & (pairs > 0))
+    limit = fit_design(np.maximum(counts[edge, 1:], NEXT_TO_NOTHING), design)
+    unseen[edge], variance[edge] = limit.unseen, limit.variance
+    none = np.isnan(unseen)
+    return Found(single(np.where(none, np.inf, unseen), np.where(none, 0.0, variance)))
 
 
 def graphs(counts: Int64s, files: Sequence[str], delta: float | None = None) -> Found:
     """Bayesian model averaging over decomposable graphs (Madigan and York 1997).
 
     The population has prior 1/N, up to a hundred times the entities seen; graphs are alike, without
-    the saturated one; `delta` for each set of files is 2^-k by default, one entity in all.
+    the saturated one; `delta` for each set of files is 2^-k by default, one entity in all. Where no
+    two files share anybody, it is that prior that bounds the population, not the data. Nobody is
+    missing where nobody was seen.
     """
     if len(files) > MOST_GRAPHS:
         raise ConfigError(
             f"graphs takes up to {MOST_GRAPHS} files, not {len(files)}; choose some of them"
         )
     distinct, row = np.unique(counts, axis=0, return_inverse=True)
-    points = grid(FARTHEST * int(counts.sum(axis=1).max()))
     every = decomposable_graphs(len(files))
-    found = average_graphs(
-        distinct,
-        every,
-        points,
-        delta=2.0 ** -len(files) if delta is None else delta,
-        width=np.gradient(points.astype(float)),
-    )
+    share = 2.0 ** -len(files) if delta is None else delta
+    points = coarse(FARTHEST * int(counts.sum(axis=1).max()))
+    first = average_graphs(distinct, every, points, delta=share, width=np.diff(edges_of(points)))
+    points = finer(points, first.probability)
+    found = average_graphs(distinct, every, points, delta=share, width=np.diff(edges_of(points)))
+    nobody = distinct.sum(axis=1) == 0
+    found.probability[nobody] = points == 0
+    found.graph_unseen[nobody] = 0.0
     row = row.ravel()
     names = [name_terms(graph.cliques, files) for graph in every]
     population = counts.sum(axis=1)[:, None] + found.graph_unseen[row]
@@ -148,12 +160,22 @@ def graphs(counts: Int64s, files: Sequence[str], delta: float | None = None) -> 
     return Found(Gridded(points, found.probability[row]), models)
 
 
-def grid(largest: int) -> Int64s:
+def coarse(largest: int) -> Int64s:
     """Numbers from 0 to the largest: all small ones, then ever fewer."""
     return np.unique(
-        np.concatenate((np.arange(GRID // 4), np.geomspace(1, max(largest, 2), GRID)))
+        np.concatenate((np.arange(COARSE // 4), np.geomspace(1, max(largest, 2), COARSE)))
         .round().astype(np.int64)
     )  # fmt: skip
+
+
+def finer(points: Int64s, probability: Floats) -> Int64s:
+    """The same numbers, and many more where any of the distributions over them has its mass."""
+    below = np.cumsum(probability, axis=1)
+    inside = np.flatnonzero(((below > NEGLIGIBLE) & (below < 1 - NEGLIGIBLE)).any(axis=0))
+    if not len(inside):
+        return points
+    first, last = points[max(inside[0] - 1, 0)], points[min(inside[-1] + 2, len(points) - 1)]
+    return np.union1d(points, np.linspace(first, last, FINE).round().astype(np.int64))
 
 
 METHODS: Mapping[str, Callable[[Int64s, Sequence[str]], Found]] = {

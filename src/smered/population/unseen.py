@@ -82,7 +82,7 @@ class LogNormals:
 
 @dataclass(frozen=True)
 class Gridded:
-    """Distributions over a grid of numbers; one point may stand for several near it."""
+    """Distributions over a grid of whole numbers; a point may stand for several around it."""
 
     points: Int64s  # (grid,) ascending
     probability: Floats  # (draws, grid) adding up to 1
@@ -94,20 +94,34 @@ class Gridded:
         return mean, self.probability @ (self.points.astype(float) ** 2) - mean**2
 
     def cdf(self, unseen: Floats) -> Floats:
-        """Probability of at most so many, for each draw; even between points."""
-        whole = np.cumsum(self.probability, axis=1)
-        points = self.points.astype(float)
+        """Probability of at most so many, for each draw; even among those of one point."""
+        ends = edges_of(self.points)
         return np.array(
-            [np.interp(x, points, row, left=0.0) for x, row in zip(unseen, whole, strict=True)]
+            [np.interp(x + 0.5, ends, row) for x, row in zip(unseen, self._below, strict=True)]
         )
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
         """Random numbers of each draw (draws, size)."""
+        ends = edges_of(self.points)
+        uniform = rng.random((len(self.probability), size))
+        found = [np.interp(u, row, ends) for u, row in zip(uniform, self._below, strict=True)]
+        return np.maximum(np.array(found).round(), 0.0)
+
+    @property
+    def _below(self) -> Floats:
+        """Probability below the edges of each point (draws, grid + 1)."""
         whole = np.cumsum(self.probability, axis=1)
-        whole /= whole[:, -1:]
-        uniform = rng.random((len(whole), size))
-        rows = [np.searchsorted(row, u) for row, u in zip(whole, uniform, strict=True)]
-        return self.points[np.array(rows)].astype(float)
+        return np.hstack((np.zeros((len(whole), 1)), whole / whole[:, -1:]))
+
+
+def edges_of(points: Int64s) -> Floats:
+    """Where the numbers that ascending points stand for begin and end (grid + 1,).
+
+    >>> edges_of(np.array([0, 1, 4])).tolist()
+    [-0.5, 0.5, 2.5, 4.5]
+    """
+    middle = (points[1:] + points[:-1]) / 2
+    return np.concatenate(([points[0] - 0.5], middle, [points[-1] + 0.5]))
 
 
 def quantile(cdf: Callable[[float], float], share: float, least: float) -> float:

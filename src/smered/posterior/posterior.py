@@ -262,6 +262,7 @@ class Posterior(StoredDraws):
         fitted statsmodels result, which are pooled by Rubin's rules, or a number, or numbers or
         arrays of posterior draws by name, which are mixed. It is run on about `draws` evenly
         spaced draws, in parallel. A draw on which it fails is named in a warning and left out.
+        `columns` are those of the data set; ready analyses take those that they need.
         """
         from smered.propagate.run import run_analysis
 

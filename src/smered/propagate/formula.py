@@ -1,22 +1,25 @@
 """Ready analyses: regressions by formula, fitted by statsmodels."""
 
+import ast
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from smered.errors import ConfigError, DataError
+from smered.layout import Floats
 from smered.posterior.linked import MATCH
 from smered.propagate.fit import Fit
 from smered.suggest import suggest
 
 __all__ = ["Regression", "linear", "logistic", "poisson"]
 
-LARGEST_ERROR = 100.0  # of a coefficient, for one standard deviation of its column
+FAR = 12.0  # a linear predictor from which on a fit may be on its way to infinity
+SEPARATED = 1e-6
 SURE = 0.9  # match probability from which on entities enter a regression
 
 
@@ -60,26 +63,19 @@ class Regression:
     fit: dict[str, Any] = field(default_factory=dict)
 
     def needs(self, columns: Sequence[str]) -> list[str]:
-        """The columns that the formula may name."""
-        if self.exposure is not None and self.exposure not in columns:
-            raise ConfigError(
-                f"the linked data have no column {self.exposure!r}; "
-                f"{suggest(self.exposure, columns)}"
-            )
-        wanted = (self.exposure, MATCH)
-        return [name for name in columns if name in wanted or names_column(self.formula, name)]
+        """The columns that the formula names."""
+        wanted = names_in(self.formula)
+        if self.exposure is not None:
+            wanted.add(self.exposure)
+        for name in sorted(wanted - set(columns) - known_names()):
+            raise ConfigError(f"the linked data have no column {name!r}; {suggest(name, columns)}")
+        return [name for name in columns if name == MATCH or name in wanted]
 
     def __call__(self, table: pa.Table) -> Fit:
         """Fit the regression to one linked data set."""
-        try:
-            import statsmodels.api as sm
-            import statsmodels.formula.api as smf
-        except ImportError:
-            raise ConfigError(
-                "regressions need statsmodels: pip install 'smered[analyses]'"
-            ) from None
-        frame = table.to_pandas()
-        frame = frame[self.needs(table.column_names)].dropna()
+        sm = load("statsmodels.api")
+        # without missing values whole numbers stay whole, whatever the draw
+        frame = table.select(self.needs(table.column_names)).drop_null().to_pandas().dropna()
         if frame.empty:
             raise DataError(f"no entity has a value in all of: {', '.join(frame.columns)}")
         if MATCH in frame:
@@ -88,68 +84,136 @@ class Regression:
             raise DataError(
                 f"no entity's records match with probability {self.min_probability} or more"
             )
-        outcome = self.formula.partition("~")[0].strip()
-        if outcome in frame:
-            frame = frame.assign(**{outcome: as_numbers(outcome, frame[outcome])})
+        outcome, design = self.matrices(frame)
+        names = list(design.columns)
+        check_rank(design.to_numpy(), names)
         if self.kind == "linear":
-            model = smf.ols(self.formula, frame)
+            found = sm.OLS(outcome, design).fit(**self.fit)
         else:
             family = sm.families.Binomial() if self.kind == "logistic" else sm.families.Poisson()
-            exposure = None if self.exposure is None else frame[self.exposure]
-            model = smf.glm(self.formula, frame, family=family, exposure=exposure)
-        check_rank(model.exog, model.exog_names)
-        found = model.fit(**self.fit)
-        if self.kind != "linear":
-            check_maximum(found, model.exog, model.exog_names)
-        estimate = dict(zip(model.exog_names, np.asarray(found.params, float), strict=True))
+            exposure = None if self.exposure is None else frame.loc[design.index, self.exposure]
+            check_outcome(self.kind, outcome, exposure)
+            found = sm.GLM(outcome, design, family=family, exposure=exposure).fit(**self.fit)
+            check_maximum(self.kind, found, outcome.to_numpy(), design.to_numpy(), names)
+        estimate = dict(zip(names, np.asarray(found.params, float), strict=True))
         df = float(found.df_resid) if self.kind == "linear" else math.inf
         return Fit(estimate, np.asarray(found.cov_params(), float), df)
 
+    def matrices(self, frame: Any) -> tuple[Any, Any]:
+        """Outcome and design. An outcome of true and false counts what is true."""
+        patsy = load("patsy")
+        try:
+            outcome, design = patsy.dmatrices(
+                self.formula, frame, patsy.EvalEnvironment([{"np": np}]), return_type="dataframe"
+            )
+        except patsy.PatsyError as error:
+            raise ConfigError(f"formula {self.formula!r}: {error.message}") from None
+        if outcome.shape[1] == 0 or design.shape[1] == 0:
+            raise ConfigError(f"formula {self.formula!r} lacks an outcome or terms: write y ~ x")
+        first, last = (str(outcome.columns[i]) for i in (0, -1))
+        if outcome.shape[1] == 2 and first.endswith("[False]") and last.endswith("[True]"):
+            return outcome[last], design
+        if outcome.shape[1] > 1:
+            raise DataError(
+                f"the outcome {self.formula.partition('~')[0].strip()} has categories; use "
+                "numbers, such as 1 for yes and 0 for no"
+            )
+        return outcome[first], design
 
-def as_numbers(outcome: str, values: Any) -> Any:
-    """An outcome as numbers: of true and false, statsmodels would take the first for success."""
-    from pandas.api.types import is_numeric_dtype
 
-    if values.isin([True, False]).all():
-        return values.astype(int)
-    if not is_numeric_dtype(values):
-        raise DataError(
-            f"the outcome {outcome} is text; use numbers, such as 1 for yes and 0 for no"
-        )
-    return values
+def load(module: str) -> Any:
+    """A package that regressions need."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise ConfigError("regressions need statsmodels: pip install 'smered[analyses]'") from None
 
 
-def names_column(formula: str, column: str) -> bool:
-    """Whether a formula names a column, as a word of its own or as Q("column").
+def known_names() -> set[str]:
+    """What formulas may name besides columns."""
+    return {"np", *vars(load("patsy.builtins"))}
 
-    >>> names_column("wage ~ age", "age"), names_column("wage ~ year", "age")
-    (True, False)
+
+def names_in(formula: str) -> set[str]:
+    """The variables of a formula, those in Q("...") among them.
+
+    >>> sorted(names_in("wage ~ age + np.exp(Q('a b')) + bs(year, df=degree)"))
+    ['a b', 'age', 'degree', 'np', 'wage', 'year']
     """
-    quoted = any(f"Q({quote}{column}{quote})" in formula for quote in "'\"")
-    return quoted or re.search(rf"(?<![\w.]){re.escape(column)}(?![\w.(])", formula) is not None
+    patsy = load("patsy")
+    try:
+        terms = patsy.ModelDesc.from_formula(formula)
+    except patsy.PatsyError as error:
+        raise ConfigError(f"formula {formula!r}: {error.message}") from None
+    found: set[str] = set()
+    for term in (*terms.lhs_termlist, *terms.rhs_termlist):
+        for factor in term.factors:
+            nodes = list(ast.walk(ast.parse(factor.code, mode="eval")))
+            calls = [node for node in nodes if isinstance(node, ast.Call)]
+            called = {id(node.func) for node in calls}
+            found |= {
+                node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in called
+            }
+            found |= {
+                str(node.args[0].value)
+                for node in calls
+                if isinstance(node.func, ast.Name) and node.func.id == "Q"
+                if node.args and isinstance(node.args[0], ast.Constant)
+            }
+    return found
 
 
-def check_maximum(found: Any, design: Any, names: Sequence[str]) -> None:
+def check_outcome(kind: str, outcome: Any, exposure: Any) -> None:
+    """Refuse outcomes that the model cannot have."""
+    if kind == "logistic" and not outcome.between(0, 1).all():
+        raise DataError(f"the outcome {outcome.name} of a logistic regression must be 0 or 1")
+    if kind == "poisson" and (outcome < 0).any():
+        raise DataError(f"the outcome {outcome.name} of a Poisson regression must not be negative")
+    if outcome.nunique() == 1 and outcome.iloc[0] in ((0, 1) if kind == "logistic" else (0,)):
+        raise DataError(f"the outcome {outcome.name} is the same for all entities")
+    if exposure is not None and (exposure <= 0).any():
+        raise DataError(f"the exposure {exposure.name} must be above 0")
+
+
+def check_maximum(
+    kind: str, found: Any, outcome: Floats, design: Floats, names: Sequence[str]
+) -> None:
     """Refuse a fit whose likelihood has no maximum at finite coefficients.
 
-    The likelihood is then flat in some direction: a standard error is out of all proportion.
+    That is so if some change of the coefficients moves every fitted mean towards its outcome, or
+    leaves it, and moves some: a linear program finds it (Konis 2007). It is asked only of fits that
+    went far, or nowhere.
     """
-    errors = np.sqrt(np.diag(np.asarray(found.cov_params(), float)))
-    scale = design.std(axis=0)
-    scaled = errors * np.where(scale > 0, scale, np.abs(design[0]))
-    largest = int(np.argmax(np.nan_to_num(scaled, nan=np.inf)))
-    if not found.converged or not scaled[largest] < LARGEST_ERROR:
+    if found.converged and np.abs(design @ np.asarray(found.params)).max() < FAR:
+        return
+    from scipy.optimize import linprog
+
+    spread = design.std(axis=0)
+    constant = spread == 0
+    scaled = design / np.abs(design).max(axis=0)
+    if constant.any():  # which makes up for centring
+        scaled = np.where(constant, 1.0, (design - design.mean(axis=0)) / (spread + constant))
+    top = (outcome == 1) & (kind == "logistic")
+    free = (outcome == 0) | top  # outcomes that only endless coefficients predict
+    towards = np.where(top, 1.0, -1.0)[free, None] * scaled[free]
+    held = {"A_eq": scaled[~free], "b_eq": np.zeros((~free).sum())} if not free.all() else {}
+    answer = linprog(-towards.sum(axis=0), -towards, np.zeros(len(towards)), bounds=(-1, 1), **held)
+    if answer.success and (towards @ answer.x).max(initial=0.0) > SEPARATED:
+        size = np.where(constant, 0.0, np.abs(answer.x))
         raise DataError(
-            f"the likelihood has no maximum: {names[largest]} separates the outcomes, or tells "
-            "nothing about them; leave it out or join its levels"
+            f"the likelihood has no maximum: {names[int(size.argmax())]} separates the outcomes; "
+            "leave it out or join its levels"
         )
+    if not found.converged:
+        raise DataError("the fit did not come to rest; simplify the formula")
 
 
-def check_rank(design: Any, names: Sequence[str]) -> None:
+def check_rank(design: Floats, names: Sequence[str]) -> None:
     """Refuse a fit that has no single answer."""
     rows, columns = design.shape
     if rows <= columns:
         raise DataError(f"{rows} entities are too few for {columns} coefficients")
+    design = design / np.maximum(np.abs(design).max(axis=0), np.finfo(float).tiny)
     seen = np.empty((rows, 0))
     if np.linalg.matrix_rank(design) == columns:
         return

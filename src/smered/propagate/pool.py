@@ -116,28 +116,34 @@ def mix(samples: Sequence[Sample], level: float = 0.95, chain: Int64s | None = N
     """Mix posterior draws given several data sets: all of them together are the posterior.
 
     Its variance is the mean of the variances within data sets plus the variance of their means,
-    less what the latter owes to the number of draws within.
+    less what the latter owes to the number of draws within. Data sets weigh the same, however many
+    draws an analysis made of each.
 
-    >>> found = mix([Sample(("x",), np.array([[1.0], [3.0]])), Sample(("x",), np.array([[7.0]]))])
-    >>> found.estimate.item()
+    >>> few, more = Sample(("x",), np.array([[1.0], [3.0]])), Sample(("x",), np.full((3, 1), 7.0))
+    >>> mix([few, more]).estimate.item()
     4.5
     """
     check_level(level)
-    size = max(len(sample.draws) for sample in samples)
-    # data sets weigh the same, however many draws an analysis made of each
-    every = np.stack([np.resize(sample.draws, (size, sample.draws.shape[1])) for sample in samples])
-    means = every.mean(axis=1)
-    flat = every.reshape(-1, every.shape[2])
-    within = np.mean([covariance_of(each) for each in every], axis=0)
+    means = np.array([sample.draws.mean(axis=0) for sample in samples])
+    covariances = np.array([covariance_of(sample.draws) for sample in samples])
+    sizes = np.array([len(sample.draws) for sample in samples])
+    within = covariances.mean(axis=0)
     between = covariance_of(means)
-    owed = np.minimum(1.0, shares(np.diag(within) / size, np.diag(between)))
+    noise = np.diag((covariances / sizes[:, None, None]).mean(axis=0))
+    owed = np.minimum(1.0, shares(noise, np.diag(between)))
     left = np.sqrt(1.0 - owed)
     between = between * np.outer(left, left)
     total = within + between
     share = shares(np.diag(between), np.diag(total))
     share = share if len(samples) > 1 else np.full_like(share, np.nan)  # one cannot tell
-    lower, upper = np.quantile(flat, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    error = np.hypot(monte_carlo_error(means, chain), np.sqrt(np.diag(within) / len(flat)))
+    lower, upper = np.quantile(
+        np.concatenate([sample.draws for sample in samples]),
+        [(1 - level) / 2, (1 + level) / 2],
+        axis=0,
+        weights=np.repeat(1.0 / sizes, sizes),
+        method="inverted_cdf",
+    )
+    error = monte_carlo_error(means, chain)
     df = np.full(len(share), np.inf)
     names = samples[0].names
     return Pooled(names, means.mean(axis=0), total, df, lower, upper, share, error, level)

@@ -78,10 +78,10 @@ def run_analysis(
     check_level(level)
     if draws < 1:
         raise ConfigError(f"draws = {draws} must be at least 1")
-    tables = LinkedTables(posterior, layout, columns)
     needs = getattr(analysis, "needs", None)
-    if columns is None and needs is not None:
-        tables = LinkedTables(posterior, layout, needs(tables.columns))
+    if needs is not None:  # it knows better than anybody
+        columns = needs(LinkedTables(posterior, layout, None).columns)
+    tables = LinkedTables(posterior, layout, columns)
     spots = posterior.spaced(-(-draws // posterior.chains))
 
     def work(view: DrawView) -> Fit | Sample | Exception:

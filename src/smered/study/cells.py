@@ -16,7 +16,7 @@ from smered.evaluate.metrics import Links, links, pairs_within
 from smered.fields import Categorical
 from smered.layout import Floats, Int64s
 from smered.model import Model
-from smered.priors import Ewens, PitmanYor, Prior, UniformLabels, UniformPartitions
+from smered.priors import ClusterSizes, Ewens, PitmanYor, Prior, UniformLabels, UniformPartitions
 from smered.query import matching_sets
 from smered.records import Records, number_rows
 from smered.run import sample
@@ -89,7 +89,8 @@ def cells(size: Size, seed: int) -> Iterator[Cell]:
             yield replace(usual, name=name, seed=seed + replicate, distortion=distortion)
     small = replace(usual, part="coverage", share=size.small_share)
     own = replace(small, independent=True, blocks=())
-    for kind, cell in (("survey", small), ("model", own)):
+    learned = replace(own, prior=ClusterSizes(files=True), a=1.0, b=49.0)
+    for kind, cell in (("survey", small), ("model", own), ("learned", learned)):
         for distortion in DISTORTIONS:
             for replicate in range(size.small_replicates):
                 name = f"coverage-{kind}-{100 * distortion:g}-{replicate}"

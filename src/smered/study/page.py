@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smered.errors import ConfigError
-from smered.study.tables import MODEL, PAPER, SURVEY, Row
+from smered.study.tables import LEARNED, MODEL, PAPER, SURVEY, Row
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -146,7 +146,7 @@ def findings(results: Results, tables: Tables) -> dict[str, Any]:
         "longest": max(row["longest_burn_in_needed"] for row in tables["convergence"]),
         "burn_in": min(row["burn_in"] for row in tables["convergence"]),
         "covered": {"survey": covered(tables, SURVEY),
-                    "model": covered(tables, MODEL)},
+                    "model": covered(tables, MODEL), "learned": covered(tables, LEARNED)},
     }  # fmt: skip
     return told | simulated(tables["simulation"]) | applied(tables) | changed(tables["sensitivity"])
 
@@ -166,9 +166,9 @@ def shown_tables(tables: Tables, matching_sets: Mapping[str, Any]) -> dict[str, 
 
 
 def covered(tables: Tables, kind: str) -> dict[str, Any]:
-    """How many intervals of N hold it, all levels together, and what share that may stand for.
+    """How many intervals of N hold it, all levels together, and of the overlap counts what share.
 
-    The bound is the upper end of Wilson's 95% interval.
+    The bound of the share that the first may stand for is the upper end of Wilson's 95% interval.
     """
     rows = [row for row in tables["coverage"] if row["data"] == kind]
     total = sum(row["replicates"] for row in rows)
@@ -176,7 +176,8 @@ def covered(tables: Tables, kind: str) -> dict[str, Any]:
     z2 = 1.96**2 / total
     spread = math.sqrt(z2 * (share * (1 - share) + z2 / 4))
     upper = (share + z2 / 2 + spread) / (1 + z2)
-    return {"words": f"{round(share * total)} of {total}", "upper": upper}
+    overlaps = sum(row["overlaps_covered"] * row["replicates"] for row in rows) / total
+    return {"words": f"{round(share * total)} of {total}", "upper": upper, "overlaps": overlaps}
 
 
 def simulated(rows: Sequence[Row]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from smered.store.disk import write_csv, write_json
 
 __all__ = [
     "APPLICATIONS",
+    "LEARNED",
     "MODEL",
     "PAPER",
     "SURVEY",
@@ -43,6 +44,7 @@ PAPER_OVERLAPS = {
                "1989 + 1994": 3902.7, "1982 + 1994": 1478.7, "1982 + 1989 + 1994": 5191.2},
 }  # fmt: skip
 SURVEY, MODEL = "the survey's fields and blocks", "the model's own"
+LEARNED = "the model's own, sizes learned"
 NEAR = 3.0  # standard deviations within which a chain is at its posterior
 STAYING = 20  # sweeps for which it must stay there
 THINNINGS = (1, 2, 5, 10, 20)
@@ -126,11 +128,14 @@ def simulation_table(results: list[Mapping[str, Any]]) -> list[Row]:
 def coverage_table(results: list[Mapping[str, Any]]) -> list[Row]:
     """How often 95% intervals hold the truth, by level of distortion and kind of data."""
     rows = []
-    for (independent, distortion), group in grouped(results, "independent", "distortion").items():
+    kinds = {(False, "UniformLabels"): SURVEY, (True, "UniformLabels"): MODEL}
+    for (*kind, distortion), group in grouped(
+        results, "independent", "prior", "distortion"
+    ).items():
         found = [result["evaluation"] for result in group]
         overlaps = [covers(row) for f in found for row in f["overlap"] if row["truth"]]
         rows.append({
-            "data": MODEL if independent else SURVEY,
+            "data": kinds.get(tuple(kind), LEARNED),
             "distortion": distortion,
             "replicates": len(group),
             "records": mean(result["records"] for result in group),
