@@ -170,9 +170,7 @@ def resume(
     execute: Execute = "threads",
 ) -> Posterior:
     """Go on with an interrupted run; it ends with the bytes of one that never stopped."""
-    run = open_folder(out)
-    settled = dataclasses.replace(run.settings, threads=threads or os.cpu_count() or 1)
-    return carry_out(run, None, settled, observe, find_cluster(execute))
+    return go_on(open_folder(out), threads, observe, find_cluster(execute))
 
 
 def extend(
@@ -185,13 +183,24 @@ def extend(
 ) -> Posterior:
     """Add draws to every chain of a run; the result is that of one longer run."""
     more = Settings(draws=draws).draws  # a whole number, at least 1
-    run = open_folder(out)
+    run, cluster = open_folder(out), find_cluster(execute)
     run.lock()
     try:
         run.extend(run.settings.draws + more)
+        return go_on(run, threads, observe, cluster)
     finally:
         run.unlock()
-    return resume(out, threads=threads, observe=observe, execute=execute)
+
+
+def go_on(
+    run: "RunFolder",
+    threads: int | None,
+    observe: Observer | None,
+    cluster: "RayCluster | None",
+) -> Posterior:
+    """Carry out what is left of a run."""
+    settled = dataclasses.replace(run.settings, threads=threads or os.cpu_count() or 1)
+    return carry_out(run, None, settled, observe, cluster)
 
 
 def open_folder(out: str | os.PathLike[str]) -> "RunFolder":

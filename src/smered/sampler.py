@@ -35,6 +35,7 @@ from smered.sums import as_floats
 __all__ = ["TUNED_PROPOSALS_PER_RECORD", "Settings", "Step", "run_chain"]
 
 TUNED_PROPOSALS_PER_RECORD = 0.7  # informed ones; see docs/decisions/0005
+MOST_SWEEPS = 2**31
 MOST_CHAINS = 4096  # with random numbers of their own
 TUNINGS = 8  # states that candidates are graded by
 TELLING_SIZE = 3  # priors that look at the sizes of clusters do so up to here, too
@@ -75,6 +76,8 @@ class Settings:
             raise ConfigError(f"proposals = {self.proposals} must be below 2**32 - 1")
         if self.seed >= 2**64:
             raise ConfigError(f"seed = {self.seed} must be below 2**64")
+        if self.sweeps >= MOST_SWEEPS:
+            raise ConfigError(f"{self.sweeps} sweeps of a chain must be below {MOST_SWEEPS}")
         if self.chains >= MOST_CHAINS:
             raise ConfigError(f"chains = {self.chains} must be below {MOST_CHAINS}")
 

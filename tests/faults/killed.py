@@ -69,7 +69,7 @@ def kill_until_done(start, resume, folder, chance, most):
         kills += 1
         if not (folder / "run.json").exists():
             shutil.rmtree(folder, ignore_errors=True)  # killed before there was a run
-    finish(resume)
+    finish(resume if (folder / "run.json").exists() else start)
     return kills
 
 

@@ -38,6 +38,46 @@ def test_killed_at_fifty_random_moments_and_resumed(tmp_path):
     assert result.stdout.startswith("50 kills")
 
 
+FIRST_COMMIT = """
+import os, signal, sys
+import smered.store.folder as folder
+sys.path.insert(0, {root!r})
+from tests.faults.test_interruptions import arguments
+usual = folder.write_sealed
+def write(path, content):
+    if path.name == "chain-{chain}.json":
+        os.kill(os.getpid(), signal.SIGKILL)
+    usual(path, content)
+folder.write_sealed = write
+import smered
+smered.link(**arguments(), out={out!r})
+"""
+
+
+@pytest.mark.parametrize("chain", [0, 1])
+def test_killed_between_the_first_files_of_a_chain_and_its_checkpoint(chain, tmp_path):
+    code = FIRST_COMMIT.format(root=str(ROOT), out=str(tmp_path / "run"), chain=chain)
+    done = subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT)
+    assert done.returncode == -signal.SIGKILL
+    left = [path.name for path in (tmp_path / "run" / "draws").iterdir()]
+    assert any(name.startswith(f"chain-{chain}-") for name in left)
+    smered.resume(tmp_path / "run")
+    smered.link(**arguments(), out=tmp_path / "whole")
+    assert contents(tmp_path / "run") == contents(tmp_path / "whole")
+
+
+def test_a_posterior_of_a_run_that_goes_on_keeps_its_draws(tmp_path):
+    """Opened first, asked when newer files have taken the place of those it knew."""
+    out = tmp_path / "run"
+    smered.link(**arguments(draws=40), out=out)
+    early = smered.Posterior.open(out)
+    smered.extend(out, 30)
+    assert early.entities().draws.shape == (2, 40)
+    late = smered.Posterior.open(out)
+    assert (early.entities().draws == late.entities().draws[:, :40]).all()
+    assert (early.trace("log_posterior") == late.trace("log_posterior")[:, :40]).all()
+
+
 @pytest.mark.parametrize("first", [1, 69, 70, 71])
 def test_extended_runs_equal_longer_ones(first, tmp_path):
     """30 + 70 sweeps end exactly where a part file ends, the others before and after it."""
@@ -120,13 +160,13 @@ def test_not_a_run_folder(tmp_path):
         smered.resume(tmp_path)
 
 
-@pytest.fixture
-def small_disk(tmp_path):
+@pytest.fixture(params=[200])
+def small_disk(tmp_path, request):
     """A file system of its own, full after some kilobytes."""
     place = tmp_path / "disk"
     place.mkdir()
     made = shutil.which("mount") and not subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(place)],
+        ["mount", "-t", "tmpfs", "-o", f"size={request.param}k", "tmpfs", str(place)],
         capture_output=True, check=False,
     ).returncode  # fmt: skip
     if not made:
@@ -135,6 +175,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", str(place)], check=True)
 
 
+@pytest.mark.parametrize("small_disk", [48, 64, 72, 200], indirect=True)
 def test_a_full_disk_ends_with_a_clear_error_and_a_resumable_run(small_disk, tmp_path):
     with pytest.raises(RunError, match="the disk is full: free some space, then resume the run"):
         smered.link(**arguments(draws=2000), out=small_disk / "run")

@@ -397,6 +397,30 @@ def test_overlap_by_a_field(posterior):
         assert total.tolist() == every[files].draws.tolist()
 
 
+def test_what_no_record_shows_follows_from_the_class():
+    """Two classes; the group is missing for most of the second, where it is nearly always B."""
+    rng, n = np.random.default_rng(0), 400
+    second = rng.random(n) < 0.5
+
+    def likely(share):
+        return np.where(rng.random(n) < np.where(second, share, 1 - share), "B", "A")
+
+    columns = {name: likely(0.97) for name in "abcdef"}
+    true = likely(0.88)
+    columns["group"] = np.where(second & (rng.random(n) < 0.88), None, true)
+    fields = [*columns, smered.Categorical("key", b=math.inf)]
+    columns["key"] = [f"k{i}" for i in range(n)]
+    posterior = smered.link(
+        pa.table(columns), fields, classes=2, draws=60, burn_in=100, chains=2,
+        prior=smered.Ewens(1000.0),
+    )  # fmt: skip
+    found = posterior.overlap(by="group")
+    assert (columns["group"] == None).sum() > 150  # noqa: E711
+    assert found["B", ("records",)].draws.mean() == pytest.approx((true == "B").sum(), abs=20)
+    strata = posterior.attributes("group", draws=5)
+    assert strata[None].draws.mean() > 150  # there they are counted as not known
+
+
 def test_one_file_and_other_mistakes(posterior):
     single = smered.link(pa.table({"f": ["x", "y", "x"]}), ["f"], draws=5, burn_in=5, chains=1)
     with pytest.raises(ConfigError, match="two or more files; the run has one"):

@@ -151,7 +151,7 @@ def test_datatree_is_what_arviz_takes(posterior, tmp_path):
     assert tree["posterior"].sizes["chain"] == 2
     assert tree["posterior"]["beta"].dims == ("chain", "draw", "field")
     assert tree["posterior"]["field"].values.tolist() == ["f", "g", "h"]
-    assert tree["posterior"]["theta_key"].coords["theta_key_level"].values.tolist() == [
+    assert tree["posterior"]["theta_key"].coords["level_key"].values.tolist() == [
         "0",
         "1",
         "2",

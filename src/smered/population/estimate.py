@@ -177,6 +177,7 @@ def tables_of_estimate(
     posterior: "Posterior", estimate: "Estimate", files: Sequence[str], by: str | None
 ) -> dict[Any, Int64s]:
     """The overlap table (1, 2^k) of an estimate, by stratum."""
+    from smered.posterior.attributes import fill_hidden
     from smered.posterior.linked import true_levels
 
     records = posterior.records
@@ -188,12 +189,12 @@ def tables_of_estimate(
     if by is not None:
         column = [part.name for part in posterior.model.coded].index(by)
         levels = posterior.model.coded[column].levels.to_pylist()
-        level[estimate.entity] = true_levels(posterior, estimate)[:, column]
-        hidden = np.flatnonzero(level < 0)  # no record shows one: drawn, as for single draws
+        true = np.empty((len(estimate), len(posterior.model.coded)), np.int64)
+        true[estimate.entity] = true_levels(posterior, estimate)
         theta = posterior.theta[by].mean(axis=(0, 1))
-        level[hidden] = np.random.default_rng(0).choice(
-            len(theta), len(hidden), p=theta / theta.sum()
-        )
+        classes = posterior.classes(0, posterior.draws - 1)
+        rng = np.random.default_rng(0)
+        level = fill_hidden(true, column, posterior.model, theta, classes, rng)
     size = 1 << len(files)
     counts = np.bincount(level * size + cell, minlength=len(levels) * size).reshape(-1, size)
     counts[:, 0] = 0

@@ -18,7 +18,7 @@ def make_datatree(posterior: "Posterior") -> "xarray.DataTree":
     """Groups `posterior` and `sample_stats`, dimensions chain and draw first.
 
     Coordinates name fields, files and levels; a field's level probabilities have a dimension of
-    their own, `theta_FIELD_level`, and with latent classes one more, `class`.
+    their own, `level_FIELD`, and with latent classes one more, `class`.
     """
     import xarray
 
@@ -46,13 +46,13 @@ def make_datatree(posterior: "Posterior") -> "xarray.DataTree":
     for part, values in zip(model.coded, posterior.theta.values(), strict=True):
         if part.similar is not None:
             continue  # its level probabilities are not learned
-        name = f"theta_{part.name}".replace("/", "|")  # a slash would name a group
-        coordinates[f"{name}_level"] = part.levels.to_pylist()
+        name = part.name.replace("/", "|")  # a slash would name a group
+        coordinates[f"level_{name}"] = part.levels.to_pylist()
         if model.classes > 1:
-            by_class = (*axes, f"{name}_level", "class")
-            variables[name] = (by_class, posterior.class_theta[part.name])
+            by_class = (*axes, f"level_{name}", "class")
+            variables[f"theta_{name}"] = (by_class, posterior.class_theta[part.name])
         else:
-            variables[name] = ((*axes, f"{name}_level"), values)
+            variables[f"theta_{name}"] = ((*axes, f"level_{name}"), values)
     if model.classes > 1:
         coordinates["class"] = np.arange(model.classes)
         variables["class_weights"] = ((*axes, "class"), posterior.class_weights)

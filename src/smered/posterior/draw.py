@@ -100,13 +100,17 @@ class DrawView:
             name: values[self.chain, self.draw] for name, values in self._posterior.theta.items()
         }
 
+    @property
+    def classes(self) -> Classes:
+        """Latent classes: their shares, and level probabilities of true values in each."""
+        return self._posterior.classes(self.chain, self.draw)
+
     @cached_property
     def _latent(self) -> tuple[Int32s, Int32s]:
         theta = np.concatenate(list(self.theta.values()))
         closeness = self._posterior.closeness[self.chain, self.draw]
-        classes = self._posterior.classes(self.chain, self.draw)
         place = self.chain, self.draw, self.linkage
-        return self._redraw(*place, theta, self.beta, closeness, classes)
+        return self._redraw(*place, theta, self.beta, closeness, self.classes)
 
     @property
     def true_values(self) -> Int32s:

@@ -125,9 +125,14 @@ class StoredDraws(ParameterDraws):
         return DrawView(self, self._redrawer, chain, draw, self.linkage(chain, draw))
 
     def views(self, spots: Sequence[tuple[int, int]]) -> Iterator[DrawView]:
-        """Several draws, each by its chain and number; quick where a chain's are in order."""
+        """Several draws, each by its chain and number, which must ascend within a chain."""
         for chain, own in itertools.groupby(spots, key=lambda spot: spot[0]):
-            yield from walk_draws(self, chain, np.array([draw for _, draw in own]))
+            draws = np.array([draw for _, draw in own])
+            for draw in draws:
+                self._check_draw(chain, draw)
+            if (np.diff(draws) <= 0).any():
+                raise ConfigError("the draws of a chain must be given in ascending order, once")
+            yield from walk_draws(self, chain, draws)
 
     def spaced(self, draws: int | None) -> list[tuple[int, int]]:
         """Chains and numbers of so many evenly spaced draws of each chain."""

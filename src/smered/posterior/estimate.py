@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -50,21 +50,27 @@ class Estimate:
         )
 
 
-def make_estimate(sets: MatchingSets, draws: int, records: Records, loss: Loss) -> Estimate:
+def make_estimate(
+    sets: MatchingSets, draws: int, records: Records, loss: Loss, linkages: Sequence[Int64s] = ()
+) -> Estimate:
     """Choose the linkage to report.
 
     mpmms: records are linked exactly if they are in the same shared most probable matching set;
     records in none stay single (the paper's estimate). binder, vi: the linkage with the least
     expected Binder or variation-of-information loss that a local search finds from the mpmms
-    estimate and from the pairs that are linked more often than not. f1: the linkage with the
-    largest expected F1 of pairs, found likewise.
+    estimate, from the pairs that are linked more often than not, and from the best of some
+    `linkages`. f1: the linkage with the largest expected F1 of pairs, found likewise.
     """
+
+    def expected(labels: Int64s) -> float:
+        return expected_loss(labels, sets, draws, loss)
+
     if loss == "mpmms":
         labels = shared_labels(sets)
     elif loss in ("binder", "vi"):
         starts = [shared_labels(sets), majority_labels(sets, draws)]
-        found = [improve(start, sets, draws, loss) for start in starts]
-        labels = min(found, key=lambda labels: expected_loss(labels, sets, draws, loss))
+        starts += [min(linkages, key=expected)] if linkages else []
+        labels = min((improve(start, sets, draws, loss) for start in starts), key=expected)
     elif loss == "f1":
         labels = most_f1(sets, draws)
     else:

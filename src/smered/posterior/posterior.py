@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from smered.errors import ConfigError
 from smered.layout import Floats, Int64s
 from smered.posterior.attributes import count_attributes
-from smered.posterior.canonical import canonical_table
+from smered.posterior.canonical import canonical_table, true_value_probabilities
 from smered.posterior.convergence import Diagnostics, chain_agreement, diagnose
 from smered.posterior.datatree import make_datatree
 from smered.posterior.draws import Record, StoredDraws
@@ -28,6 +29,7 @@ from smered.posterior.traces import (
     summarise,
 )
 from smered.store.rows import MOVES
+from smered.suggest import suggest
 
 if TYPE_CHECKING:
     import xarray
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Posterior"]
 
+STARTS = 10  # draws among which the search for an estimate takes one more start
 MOST_PATTERNS = 64  # more overlap patterns than this are not diagnosed one by one
 
 
@@ -70,10 +73,12 @@ class Posterior(StoredDraws):
         return summarise(count_draws(self.lifetimes, self.chains, self.draws)[0])
 
     def overlap(self, by: str | None = None, draws: int | None = 50) -> Counts:
-        """Entities by the exact set of files that hold them: the paper's sum over j' of I(...).
+        """Entities by the exact set S of files that hold them.
 
-        `by` a field, kinds are (true value, files), counted in `draws` evenly spaced draws of each
-        chain, for which true values are drawn again; from theta where no record shows one.
+        sum over j' of prod over i in S of I(j' in file i), prod over i not in S of
+        (1 - I(j' in file i)), in every draw. `by` a field, kinds are (true value, files), counted
+        in `draws` evenly spaced draws of each chain, for which true values are drawn again, also
+        where no record shows one.
         """
         if by is None:
             return self._overlap
@@ -87,7 +92,7 @@ class Posterior(StoredDraws):
         )
 
     def cluster_sizes(self) -> Counts:
-        """Entities by number of records."""
+        """Entities by number of records: sum over j' of I(|R_j'| = s), in every draw."""
         return cluster_size_counts(self.lifetimes, self.chains, self.draws)
 
     # -- matching ----------------------------------------------------------------------------
@@ -105,8 +110,12 @@ class Posterior(StoredDraws):
     def pairs(self, min_probability: float = 0.01) -> pa.Table:
         """All pairs with at least this match probability, most probable first.
 
-        Columns record_a, record_b (numbers), file_a, id_a, file_b, id_b, probability.
+        P(lambda_r = lambda_s) for all r < s at once: the lengths of the lifetimes that hold both,
+        over all draws. Columns record_a, record_b (numbers), file_a, id_a, file_b, id_b,
+        probability.
         """
+        if not 0.0 <= min_probability <= 1.0:
+            raise ConfigError(f"min_probability = {min_probability} must be between 0 and 1")
         one, two, together = self.sets.pairs
         kept = np.flatnonzero(together / self._total >= min_probability)
         kept = kept[np.argsort(-together[kept], kind="stable")]
@@ -117,9 +126,9 @@ class Posterior(StoredDraws):
         return pa.table(columns | {"probability": together[kept] / self._total})
 
     def pair_probabilities(self, one: Int64s, two: Int64s) -> Floats:
-        """Match probabilities of many pairs of records, each the lower number first."""
+        """Match probabilities of many pairs of records, given by number."""
         keys, draws = self._pair_keys
-        wanted = one * len(self.records) + two
+        wanted = np.minimum(one, two) * len(self.records) + np.maximum(one, two)
         if not len(keys):
             return np.zeros(len(wanted))
         at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
@@ -162,7 +171,11 @@ class Posterior(StoredDraws):
         return [(sets[row], float(share[row])) for row in chosen.tolist()]
 
     def shared_most_probable_matching_sets(self) -> list[tuple[tuple[int, ...], float]]:
-        """Sets that are the most probable matching set of every record they hold."""
+        """Sets that are the most probable matching set of every record they hold.
+
+        {A : M_ij = A for all (i, j) in A}, with M_ij as in `most_probable_matching_sets`. No two of
+        them overlap, so that linking within them is transitive.
+        """
         return [
             (tuple(self.sets.sets.member_list(row)), float(self.sets.draws[row] / self._total))
             for row in self.sets.shared().tolist()
@@ -171,11 +184,15 @@ class Posterior(StoredDraws):
     def estimate(self, loss: Loss = "mpmms") -> Estimate:
         """One transitive linkage: the paper's ("mpmms"), or of least expected loss.
 
-        "mpmms" links records exactly if they share a shared most probable matching set; "binder"
-        and "vi" minimise the expected Binder or variation-of-information loss, "f1" makes the
-        expected F1 of pairs largest.
+        "mpmms" links records exactly if they share a shared most probable matching set. With E the
+        mean over draws Lambda, "binder" minimises over linkages L the pairs that one has and the
+        other has not, E[sum over r < s of 1(L links r, s) xor 1(Lambda links r, s)]; "vi" minimises
+        E[H(L) + H(Lambda) - 2 I(L, Lambda)], the variation of information; "f1" makes
+        E[2 |L and Lambda|] / E[|L| + |Lambda|] largest, |.| counting linked pairs.
         """
-        return make_estimate(self.sets, self._total, self.records, loss)
+        starts = self.spread(min(STARTS, self._total)) if loss == "vi" else []
+        linkages = [self.linkage(*spot) for spot in starts]
+        return make_estimate(self.sets, self._total, self.records, loss, linkages)
 
     def evidence(self, *records: Record) -> dict[str, float]:
         """How each field speaks for these records being one entity, as natural logs of odds.
@@ -193,6 +210,7 @@ class Posterior(StoredDraws):
     def attributes(self, field: str, by: str | None = None, draws: int | None = 50) -> Counts:
         """Entities by the true value of a field, in total or within groups, in every draw.
 
+        sum over entities e of 1(y_el = v), with y drawn from its distribution given the draw.
         `by` is another field (its true value makes the groups) or "overlap" (the files that hold
         the entity). Kinds are levels, or (group, level). True values are drawn again for `draws`
         evenly spaced draws of each chain.
@@ -202,11 +220,34 @@ class Posterior(StoredDraws):
     def canonical(self, estimate: Estimate | None = None, draws: int = 50) -> pa.Table:
         """One row per entity of the estimate, with each field's most probable true value.
 
-        Only values that some record of the entity shows are considered. Probabilities are exact
-        given the entity's records, averaged over `draws` evenly spaced draws of each chain's theta
-        and beta; with latent classes, as if fields did not depend on each other.
+        argmax over v of P(y_el = v | x of the entity's records), and that probability; all of
+        them are in `true_value_probabilities`. Only values that some record of the entity shows are
+        considered. Probabilities are exact given the entity's records, averaged over `draws` evenly
+        spaced draws of each chain's theta and beta; with latent classes, as if fields did not
+        depend on each other.
         """
         return canonical_table(estimate or self.estimate(), self.model, self.field_draws(draws))
+
+    def true_value_probabilities(
+        self, field: str, estimate: Estimate | None = None, draws: int = 50
+    ) -> pa.Table:
+        """P(y_el = v | x of the entity's records), for every entity and value that they show.
+
+        Columns entity_id, value, probability; as in `canonical`, the most probable value first.
+        """
+        names = [part.name for part in self.model.coded]
+        if field not in names:
+            raise ConfigError(f"no field {field!r}; {suggest(field, names)}")
+        column, chosen = names.index(field), estimate or self.estimate()
+        owner, level, probability = true_value_probabilities(
+            chosen.entity, column, self.model, self.field_draws(draws)[column]
+        )
+        order = np.lexsort((level, -probability, owner))
+        return pa.table({
+            "entity_id": pa.array(chosen.entity_id).take(pa.array(owner[order])),
+            "value": self.model.coded[column].levels.take(pa.array(level[order])),
+            "probability": probability[order],
+        })  # fmt: skip
 
     def field_draws(self, draws: int) -> list[list[FieldDraw]]:
         """The parameters of each field in evenly spaced draws of each chain."""

@@ -52,8 +52,9 @@ def rebuild_model(description: Mapping[str, Any], records: Records) -> Model:
             pairs=build_pairs(description["pairs"]),
             classes=description["classes"],
         )
-        _ = model.coded  # columns are found now
-    except (KeyError, TypeError, AttributeError) as error:
+        if len(records):  # the driver of a cluster has none
+            _ = model.coded  # columns are found now
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise RunError(f"run.json does not describe a model ({error!r})") from None
     return model
 

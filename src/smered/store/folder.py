@@ -22,14 +22,21 @@ import numpy as np
 import pyarrow as pa
 
 import smered
-from smered.errors import RunError
+from smered.errors import ConfigError, RunError
 from smered.layout import Int64s
 from smered.model import Model
 from smered.parts import cut_records
 from smered.sampler import Settings
 from smered.state import ChainState
 from smered.store.describe import describe_model, rebuild_model
-from smered.store.disk import cannot_write, read_json, read_table, write_table
+from smered.store.disk import (
+    MissingError,
+    cannot_write,
+    read_json,
+    read_table,
+    remove,
+    write_table,
+)
 from smered.store.keeper import Keeper, RecordsKeeper
 from smered.store.lifetimes import LIFETIMES, Lifetimes
 from smered.store.parameters import pack_state, unpack_state
@@ -42,6 +49,7 @@ from smered.store.target import LOCK, RUN, check_target, remove_run
 __all__ = ["FORMAT", "RunFolder"]
 
 FORMAT = 4
+RETRIES = 3  # where another process writes what is read
 TABLES = {"lifetimes": LIFETIMES, "draws": DRAWS, "timings": TIMINGS}
 
 
@@ -135,7 +143,10 @@ class RunFolder:
         if self._lock is not None:
             return
         self._reserve()
-        # what another process wrote before it gave the folder free
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Read what another process may have written meanwhile."""
         self.content = read_checked(RunFile, self.path / RUN)
         self._checkpoints = {}
 
@@ -170,7 +181,7 @@ class RunFolder:
         """How the run samples."""
         try:
             return Settings(**(self.content.settings | {"threads": 1}))
-        except TypeError as error:
+        except (TypeError, ConfigError) as error:
             raise RunError(f"{self.path / RUN} is damaged: {error}") from None
 
     @property
@@ -296,10 +307,21 @@ class RunFolder:
     # -- reading -----------------------------------------------------------------------------
 
     def read(self, kind: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """All committed rows of `lifetimes`, `draws` or `timings`, or some columns of them."""
+        """All committed rows of `lifetimes`, `draws` or `timings`, or some columns of them.
+
+        Another process may have replaced what the checkpoints known here list: then what newer
+        ones list, which holds the same draws and more.
+        """
         schema = TABLES[kind]
         if columns is not None:
             schema = pa.schema([schema.field(name) for name in columns])
+        for _ in range(RETRIES):
+            with suppress(MissingError):
+                return self._read(kind, schema)
+            self._look_again()
+        return self._read(kind, schema)
+
+    def _read(self, kind: str, schema: pa.Schema) -> pa.Table:
         parts = [
             (checkpoint, name)
             for chain in range(self.settings.chains)
@@ -328,15 +350,26 @@ class RunFolder:
     def _checkpoint(self, chain: int) -> Checkpoint | None:
         """A chain's checkpoint as first seen: another process may be writing newer ones."""
         if chain not in self._checkpoints:
-            path = self._checkpoint_path(chain)
-            found = read_checked(Checkpoint, path) if path.exists() else None
+            found = self._read_checkpoint(chain)
             if found is None and self._was_committed(chain):
-                raise RunError(
-                    f"{path} is missing, and the draws of chain {chain} cannot be read without it: "
-                    f"restore it, or remove chain-{chain}-* from the run folder and resume"
-                )
+                found = self._read_checkpoint(chain)  # another process may just have written it
+                if found is None:
+                    raise RunError(
+                        f"{self._checkpoint_path(chain)} is missing, and the draws of chain "
+                        f"{chain} cannot be read without it: restore it, or remove chain-{chain}-* "
+                        "from the run folder and resume"
+                    )
             self._checkpoints[chain] = found
         return self._checkpoints[chain]
+
+    def _read_checkpoint(self, chain: int) -> Checkpoint | None:
+        path = self._checkpoint_path(chain)
+        if not path.exists():
+            return None
+        found = read_checked(Checkpoint, path)
+        if found.draws > self.settings.draws or found.sweep > self.settings.sweeps:
+            raise RunError(f"{path} is damaged: it is beyond the end of the run")
+        return found
 
     def _was_committed(self, chain: int) -> bool:
         """Whether a chain without a checkpoint must have had one.
@@ -345,26 +378,21 @@ class RunFolder:
         """
         if (self.content.model_extra or {}).get("ended"):
             return self.settings.draws > 0
-        later = re.compile(rf"chain-{chain}-(part-\d+-)?sweeps-0*([2-9]|\d\d+)-\d+\.parquet")
-        folders = (self.path / kind for kind in TABLES)
-        return any(later.fullmatch(p.name) for folder in folders for p in folder.glob("*.parquet"))
+        name = re.compile(rf"chain-{chain}-(?:part-\d+-)?sweeps-(\d+)-\d+\.parquet")
+        paths = (path for kind in TABLES for path in (self.path / kind).glob("*.parquet"))
+        begun = (name.fullmatch(path.name) for path in paths)
+        return any(found is not None and int(found[1]) > 1 for found in begun)
 
     def _part(self, checkpoint: Checkpoint, name: str, schema: pa.Schema) -> pa.Table:
         receipt = checkpoint.files.get(name)
         if receipt is None:
             raise RunError(f"{self.path} is damaged: no checkpoint lists {name}")
-        most = checkpoint.draws * self.content.records  # lifetimes; there are fewer of all else
+        # each record is in one cluster of each draw; there are fewer rows of all else
+        most = max(checkpoint.draws, 1) * self.content.records
+        most_values = most if name.startswith("lifetimes/") else None
         return read_table(
-            self.path / name, receipt.bytes, receipt.sha256, schema, max(most, self.content.records)
+            self.path / name, receipt.bytes, receipt.sha256, schema, most, most_values
         )
-
-
-def remove(path: Path) -> None:
-    """Remove a file of a run."""
-    try:
-        path.unlink()
-    except OSError as error:
-        raise cannot_write(path, error) from None
 
 
 def now() -> str:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ from smered.store.disk import read_json, write_json
 
 __all__ = ["Checkpoint", "Receipt", "RunFile", "read_checked", "seal", "write_sealed"]
 
+FOLDERS = ("records", "lifetimes", "draws", "timings", "checkpoints")
 SEAL = "seal"  # checksum of all else in the file
 
 Content = TypeVar("Content", bound=BaseModel)
@@ -50,9 +51,7 @@ class Checkpoint(BaseModel):
         for name in (self.state, *self.passing):
             if name not in self.files:
                 raise ValueError(f"it names {name!r}, which it does not list")
-        for name in self.files:
-            if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-                raise ValueError("it names a file outside the run folder")
+        check_inside(self.files)
         return self
 
 
@@ -75,11 +74,22 @@ class RunFile(BaseModel):
 
     @model_validator(mode="after")
     def parts_cover_the_records(self) -> "RunFile":
-        """Parts follow each other from the first record to the last."""
+        """Parts follow each other from the first record to the last; files are inside, once."""
+        check_inside(self.contents)
+        if len(set(self.files)) < len(self.files):
+            raise ValueError("it names a file of records twice")
         cuts = self.parts
         if cuts[:1] != [0] or cuts[-1] != self.records or sorted(set(cuts)) != cuts:
             raise ValueError("its parts do not cover the records")
         return self
+
+
+def check_inside(names: Iterable[str]) -> None:
+    """Refuse files that are not in one of the run folder's own folders."""
+    for name in names:
+        parts = PurePosixPath(name).parts
+        if len(parts) != 2 or parts[0] not in FOLDERS or ".." in parts:
+            raise ValueError("it names a file outside the run folder")
 
 
 def seal(content: Mapping[str, Any]) -> dict[str, Any]:
