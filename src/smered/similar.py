@@ -1,5 +1,6 @@
 """Which values are similar: every pair above a threshold, without comparing all pairs."""
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +23,8 @@ SIMILARITIES: dict[str, Any] = {
     "jaro-winkler": JaroWinkler.normalized_similarity,
 }
 MOST_EDITS = 2  # that similar values lie apart: more of them in one value are no slip
+LONGEST = 100  # letters of a text whose rests are listed
+PIECES = 5  # of longer ones
 MOST_COMPARED = 3000  # values of which a function that the user gives compares every pair
 MOST_COMPARED_FAST = 50_000  # the same for our own, where no filter helps
 MOST_RESTS = 300  # of a text, on average: with more of them, comparing all pairs is quicker
@@ -71,6 +74,8 @@ def find_similar(
     found: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
     for view in views:
         found.extend(sharing_pairs(*view))
+    if similarity != "jaro-winkler":
+        found.append(long_pairs(values))
     pairs = np.unique(np.concatenate(found))
     kept, scores = [np.empty(0, np.int64)], [np.empty(0)]
     for at in range(0, len(pairs), PAIRS_AT_ONCE):
@@ -144,10 +149,52 @@ View = tuple[Sequence[str], Int64s, NDArray[np.uint64]]
 
 
 def edit_views(values: Sequence[str], threshold: float) -> Iterator[View]:
-    """Texts of similarity t or more have a rest in common after taking (1 - t) of their letters."""
+    """Texts of similarity t or more have a rest in common after taking (1 - t) of their letters.
+
+    Very long ones have too many rests, and share none here: see `long_pairs`.
+    """
     length = np.array([len(value) for value in values], np.int64)
     most = np.minimum(np.floor((1.0 - threshold) * length + ROUNDING).astype(np.int64), MOST_EDITS)
-    yield values, most, np.zeros(len(values), np.uint64)
+    long = length > LONGEST
+    most[long] = 0
+    salt = np.where(long, np.arange(1, len(values) + 1), 0).astype(np.uint64)
+    texts = ["" if own else value for value, own in zip(values, long.tolist(), strict=True)]
+    yield texts, most, salt
+
+
+def long_pairs(values: Sequence[str]) -> Int64s:
+    """Pairs that may lie two edits apart, of which one is very long, as one * texts + two.
+
+    Cut the longer into five pieces. An edit touches one of them, or two if it exchanges letters
+    where they meet; so one stands in the other text as it is, at most two letters away.
+    """
+    lengths = [len(value) for value in values]
+    held = [i for i, length in enumerate(lengths) if length > LONGEST - MOST_EDITS]
+    pieces: dict[tuple[int, int, str], list[int]] = {}
+    for i in held:
+        for begin, end in cuts(lengths[i]):
+            pieces.setdefault((lengths[i], begin, values[i][begin:end]), []).append(i)
+    present = {lengths[i] for i in held}
+    found: set[int] = set()
+    for i in held:
+        for length in present.intersection(range(lengths[i], lengths[i] + MOST_EDITS + 1)):
+            for begin, end in cuts(length):
+                for place in range(max(begin - MOST_EDITS, 0), begin + MOST_EDITS + 1):
+                    piece = values[i][place : place + end - begin]
+                    for other in pieces.get((length, begin, piece), ()):
+                        if other != i and max(length, lengths[i]) > LONGEST:
+                            found.add(min(i, other) * len(values) + max(i, other))
+    return np.array(sorted(found), np.int64)
+
+
+def cuts(length: int) -> list[tuple[int, int]]:
+    """Where the five pieces of a text begin and end.
+
+    >>> cuts(12)
+    [(0, 2), (2, 4), (4, 7), (7, 9), (9, 12)]
+    """
+    ends = [length * i // PIECES for i in range(PIECES + 1)]
+    return list(itertools.pairwise(ends))
 
 
 def prefix_views(values: Sequence[str], threshold: float) -> Iterator[View]:
@@ -204,5 +251,8 @@ def sharing_pairs(
         )
         order = np.argsort(keys[:found], kind="stable")
         sorted_keys, sorted_owner = keys[:found][order], owner[:found][order]
+        again = (np.diff(sorted_keys) == 0) & (np.diff(sorted_owner) == 0)  # of one text
+        fresh = np.append(True, ~again)[:found]
+        sorted_keys, sorted_owner = sorted_keys[fresh], sorted_owner[fresh]
         pairs = np.empty(count_pairs(sorted_keys), np.int64)
         yield np.unique(pairs[: list_pairs(sorted_keys, sorted_owner, len(texts), pairs)])

@@ -397,6 +397,7 @@ def test_overlap_by_a_field(posterior):
         assert total.tolist() == every[files].draws.tolist()
 
 
+@pytest.mark.filterwarnings("ignore:field 'key'")
 def test_what_no_record_shows_follows_from_the_class():
     """Two classes; the group is missing for most of the second, where it is nearly always B."""
     rng, n = np.random.default_rng(0), 400

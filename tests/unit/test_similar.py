@@ -39,6 +39,29 @@ def test_no_similar_pair_is_missed_and_none_is_invented(kind, values, threshold)
     assert found == pytest.approx(by_brute_force(values, kind, threshold))
 
 
+@pytest.mark.parametrize("kind", ["damerau", "levenshtein"])
+@given(
+    values=st.lists(st.text("ab", min_size=7, max_size=24), min_size=2, max_size=15, unique=True)
+)
+@settings(max_examples=100, deadline=None)
+def test_no_pair_of_very_long_values_is_missed(kind, values):
+    """As if texts of more than ten letters were very long."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(similar, "LONGEST", 10)
+        one, two, score = find_similar(values, kind, 0.7)
+    found = dict(zip(zip(one.tolist(), two.tolist(), strict=True), score, strict=True))
+    assert found == pytest.approx(by_brute_force(values, kind, 0.7))
+
+
+def test_very_long_values_take_neither_room_nor_time():
+    rng = np.random.default_rng(0)
+    text = "".join(rng.choice(list("abcdefgh"), 10_000))
+    values = ["-" * 400, "-" * 401, "Ann", "-" * 90, "-" * 88, text, text[:5000] + text[5001:]]
+    one, two, score = find_similar(values, "damerau", 0.8)
+    assert list(zip(one.tolist(), two.tolist(), strict=True)) == [(0, 1), (3, 4), (5, 6)]
+    assert score == pytest.approx([400 / 401, 88 / 90, 9999 / 10_000])
+
+
 def test_long_values_are_compared_by_jaro_and_winkler_too():
     rng = np.random.default_rng(0)
     values = sorted({"".join(rng.choice(list("abcdef "), 24)) for _ in range(60)})
