@@ -18,6 +18,7 @@ from smered.diagnostics import ess_bulk, mcse
 from smered.fields import Categorical
 from smered.model import Model
 from smered.pairs import RotatingBlocks
+from smered.priors import UniformLabels
 from smered.records import Records
 from smered.simulate import simulate, survey
 
@@ -111,10 +112,10 @@ def rotating():
     simulation = survey()
     records = Records.from_frames(simulation.tables, columns=simulation.fields, id="id")
     fields = [
-        Categorical(name, a=5, mu=1, **({"b": np.inf} if name in ("sex", "year") else {}))
+        Categorical(name, a=5, b=np.inf if name in ("sex", "year") else 10, mu=1)
         for name in simulation.fields
     ]
-    whole = Model(records, fields, duplicates=False)
+    whole = Model(records, fields, duplicates=False, prior=UniformLabels())
     rows, means = [], {}
     for name, model in (
         ("blocked", blocked),

@@ -11,6 +11,7 @@ from smered.evaluate import posterior_links
 from smered.fields import Categorical
 from smered.model import Model
 from smered.posterior import Posterior
+from smered.priors import UniformLabels
 from smered.progress import SamplingProgress
 from smered.records import Records
 from smered.run import sample
@@ -23,12 +24,17 @@ BLOCKS = ("sex", "year")
 
 
 def paper_model(simulation: Simulation) -> Model:
-    """The paper's model of the survey: blocks sex and birth year, no duplicates within a wave."""
+    """The paper's model of the survey: blocks sex and birth year, no duplicates within a wave.
+
+    Its priors, too: rates Beta(5, 10), but for the columns that make blocks, and labels alike.
+    """
     records = Records.from_frames(
         simulation.tables, columns=simulation.fields, id="id", blocks=BLOCKS
     )
-    fields = [Categorical(name, a=5, mu=1) for name in simulation.fields]
-    return Model(records, fields, duplicates=False)
+    fields = [
+        Categorical(name, a=5, b=None if name in BLOCKS else 10, mu=1) for name in simulation.fields
+    ]
+    return Model(records, fields, duplicates=False, prior=UniformLabels())
 
 
 def run_demo(

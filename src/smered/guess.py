@@ -13,16 +13,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from smered.config import Configuration, FieldTable
-from smered.config.schema import FieldType, ModelTable, PriorTable
+from smered.config.schema import FieldType
 from smered.fields.near import as_number, read_dates
 from smered.layout import Int32s
 from smered.records import as_text, number_rows, ordinary, plain
+from smered.similar import find_similar
 from smered.sources import Source, to_folder
 from smered.sources.places import is_address, parse_address
 
 __all__ = ["guess"]
 
-ID_NAME = re.compile(r"^(.*[_ .-])?(id|ids|nr|no|number|key)$", re.IGNORECASE)
+ID_NAME = re.compile(r"^(.*[_ .-])?([a-z]{0,6}id|ids|nr|no|number|key)$", re.IGNORECASE)
 TRUTH_NAME = re.compile(
     r"^(ent(ity)?_?id|entity|truth|true_?id|cluster(_?id)?|gold(_?id)?)$", re.IGNORECASE
 )
@@ -36,7 +37,9 @@ FEW_LEVELS = 40  # up to so many values, a column is taken as categories
 MOST = 0.9  # of a column's values make its type
 COMMON = 100  # records to a number, from which numbers are taken as categories
 MOST_DIGITS = 5  # longer numbers are read like texts: telephone numbers, ids
-EXPECTED_A, EXPECTED_B = 1.0, 49.0  # one value in fifty is expected to be wrong; weak
+NEARLY = 0.8  # as similar as words that are misspelt
+MISSPELT = 0.02  # of different texts are similar to another: then they are worth comparing
+MOST_LOOKED_AT = 20_000  # of them
 MOST_FILES = 50  # a column with more values says hardly which file a row came from
 MANY_RECORDS = 20_000  # below, blocks save little
 MOST_PARTNERS = 2_000  # records that an average record shares its block with
@@ -124,6 +127,10 @@ def guess(
             free.remove(id_column)
         else:
             reasons["id"] = "no column is different in every row; rows are numbered"
+            for column in [c for c in free if is_nearly_id(c)]:
+                data["ignore"] = [*data["ignore"], column.name]
+                reasons[f"ignore.{column.name}"] = repeated_id(column, group)
+                free.remove(column)
     fields = {name: table.model_dump() for name, table in given.fields.items()}
     if not fields:
         for column in sorted(free, key=lambda c: -c.levels):  # what determines others comes first
@@ -149,14 +156,7 @@ def guess(
     data["files"] = [to_folder(place, folder) for place in data["files"]]
     if any(parse_address(place).secrets for place in given.data.files if is_address(place)):
         reasons["files"] = "the password is left out; give it in PGPASSWORD or ~/.pgpass"
-    model = given.model.model_dump()
-    if given.model == ModelTable():
-        model |= {"a": EXPECTED_A, "b": EXPECTED_B, "prior": PriorTable(type="cluster-sizes")}
-        reasons["prior"] = (
-            "cluster-sizes learns from the data how many records an entity has; over public files "
-            "it gave the most accurate and the most honest answers"
-        )
-    content = given.model_dump() | {"data": data, "fields": fields, "model": model}
+    content = given.model_dump() | {"data": data, "fields": fields}
     return Configuration.model_validate(content), reasons
 
 
@@ -175,6 +175,25 @@ def find_id(columns: list[Profile], file: Int32s) -> Profile | None:
     return None
 
 
+def is_nearly_id(column: Profile) -> bool:
+    """Whether a column is called like an id and nearly is one."""
+    return bool(ID_NAME.match(column.name)) and column.levels > MOST * len(column.codes)
+
+
+def repeated_id(column: Profile, file: Int32s) -> str:
+    """Why a column that is called like an id is none."""
+    said = f"{column.name!r} is called like an id"
+    gaps = np.flatnonzero(column.codes < 0)
+    if len(gaps):
+        return f"{said}, and row {gaps[0] + 1} has none: fill it to use it"
+    pairs = number_rows([column.codes, file], len(file))
+    order = np.argsort(pairs, kind="stable")
+    again = np.flatnonzero(np.diff(pairs[order]) == 0)
+    one, two = order[again[0]], order[again[0] + 1]
+    value = column.values[column.codes[one]]
+    return f"{said}, and rows {one + 1} and {two + 1} both have {value!r}: mend it to use it"
+
+
 def useless(column: Profile) -> str:
     """Why a column cannot be compared, if it cannot."""
     if not column.everywhere:
@@ -183,9 +202,19 @@ def useless(column: Profile) -> str:
         return "has no values"
     if column.levels == 1:
         return "has the same value everywhere"
-    if column.levels == column.present:
+    if column.levels == column.present and not is_misspelt(column):
         return "has a different value in every record"
     return ""
+
+
+def is_misspelt(column: Profile) -> bool:
+    """Whether a column of different values is one of words, some of which are nearly the same."""
+    values = column.values[:MOST_LOOKED_AT]
+    letters = sum(letter.isalpha() for value in values for letter in value)
+    if 2 * letters < sum(map(len, values)):
+        return False
+    one, two, _ = find_similar(values, "damerau", NEARLY)
+    return len(np.union1d(one, two)) > MISSPELT * len(values)
 
 
 def determined(column: Profile, others: Iterable[Profile]) -> str:

@@ -23,14 +23,17 @@ def no_file(column: str, row: int) -> DataError:
 
 def no_id(column: str, file: str, row: int) -> DataError:
     """Say that a record has no id."""
-    return DataError(f"id column {column!r} of file {file!r} has no value in row {row}")
+    return DataError(
+        f"id column {column!r} of file {file!r} has no value in row {row}; fill it, or "
+        "leave --id out to number the rows"
+    )
 
 
 def no_levels(column: str, kind: pa.DataType) -> DataError:
     """Say that a column's values cannot be levels."""
     return DataError(
         f"column {column!r} has type {kind}, which cannot be coded as levels; "
-        "use text, numbers, dates or booleans"
+        f"use text, numbers, dates or booleans, or leave the column out with --ignore {column!r}"
     )
 
 

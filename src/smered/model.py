@@ -12,7 +12,7 @@ from smered.errors import ConfigError
 from smered.fields import Categorical, CodedField, Field
 from smered.layout import Bools, Floats, Int32s, Int64s, Layout
 from smered.pairs import Arranged, InformedPairs, PairChoice, PairTables, RotatingBlocks
-from smered.priors import Prior, UniformLabels
+from smered.priors import ClusterSizes, Prior
 from smered.records import Records
 from smered.suggest import suggest
 from smered.tuning import Totals, count_totals, even_grades, with_grades
@@ -46,7 +46,7 @@ class Model:
     fields: Sequence[str | Field]
     duplicates: Duplicates = True
     distortion: Distortion = "field"
-    prior: Prior = field(default_factory=UniformLabels)
+    prior: Prior = field(default_factory=ClusterSizes)
     pairs: PairChoice = field(default_factory=InformedPairs)
     classes: int = 1
 

@@ -18,7 +18,7 @@ from smered.model import Distortion, Duplicates, Model, as_fields
 from smered.pairs import InformedPairs, PairChoice
 from smered.parts import Cuts
 from smered.posterior import Posterior
-from smered.priors import Prior, UniformLabels
+from smered.priors import ClusterSizes, Prior
 from smered.records import Records, named_frames
 from smered.sampler import Settings, Step, run_chain
 from smered.state import ChainState, find_wrong_link
@@ -79,7 +79,7 @@ def link(
         "duplicates": duplicates,
         "distortion": distortion,
         "classes": classes,
-        "prior": prior or UniformLabels(),
+        "prior": prior or ClusterSizes(),
         "pairs": pairs or InformedPairs(),
     }
     cluster = find_cluster(execute)

@@ -30,6 +30,7 @@ def summarise_run(posterior: Posterior, estimate: Estimate) -> dict[str, Any]:
         "files": {file: int((records.file == i).sum()) for i, file in enumerate(records.files)},
         "chains": posterior.chains,
         "draws": posterior.draws,
+        "draws_asked": posterior.run.settings.draws,
         "entities": numbers(posterior.entities()),
         "overlap": [
             {"files": list(pattern)} | numbers(count)
@@ -98,6 +99,12 @@ def print_summary(summary: dict[str, Any], console: Console) -> None:
     ])  # fmt: skip
     for name, row in summary["hyperparameters"].items():
         console.print(f"{name}: {row['mean']:,.2f} ({row['lower']:,.2f} to {row['upper']:,.2f})")
+    asked = summary["draws_asked"]
+    if summary["draws"] < asked:
+        console.print(
+            f"[bold]The run is not finished[/bold]: {summary['draws']:,} of {asked:,} draws of "
+            "each chain are done; smered resume goes on"
+        )
     estimate = summary["estimate"]
     console.print(
         f"Estimate: {estimate['entities']:,} entities, {estimate['linked_records']:,} records "

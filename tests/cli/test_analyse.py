@@ -60,7 +60,7 @@ def test_regress(smered_, run):
     found = smered_("regress", run, "visits ~ score_a", "--kind", "poisson", "--draws", 20)
     assert "due to linkage" in found.out
     for flags, message in [
-        (["visits ~ score"], "failed on every draw"),
+        (["visits ~ score"], "no column 'score'; did you mean 'score_c'?"),
         (["visits ~ score_a", "--kind", "probit"], "--kind probit"),
         (["visits ~ score_a", "--exposure", "year"], "belongs to --kind poisson"),
         (["visits ~ score_a", "--level", "95"], "between 0 and 1"),

@@ -78,6 +78,8 @@ def test_a_row_is_named_in_a_long_file(refused):
 def test_wrong_delimiter(refused):
     error = refused(GOOD, flags=("--id", "id", "--delimiter", ";"))
     assert "one column only, 'id,name,sex'; is the delimiter right?" in error
+    colons = GOOD.replace(b",", b"~")
+    assert "one column only, 'id~name~sex'" in refused(colons, flags=("--id", "id"))
     assert "must be one plain character" in refused(GOOD, flags=("--delimiter", ";;"))
 
 
@@ -86,6 +88,10 @@ def test_not_utf_8(refused, smered_, tmp_path):
     error = refused(latin, flags=("--id", "id", "--encoding", "utf-8"))
     assert "a.csv: line 3 is not utf-8 (byte 0xe9)" in error
     assert "--encoding" in error
+    both = GOOD.replace(b"Bob", "Jérôme".encode("latin-1")).replace(b"Cid", "Núñez".encode())
+    assert "a.csv mixes encodings: line 4 is UTF-8, line 3 is not" in refused(both)
+    wide = GOOD.decode().encode("utf-16-le")
+    assert "wants --encoding utf-16-le" in refused(wide)
     assert "encoding 'uft-8' is unknown" in refused(latin, flags=("--encoding", "uft-8"))
     found = smered_("link", "a.csv", "--id", "id", "--dry-run")
     assert "cp1252" in found.out
@@ -127,7 +133,9 @@ def test_names_that_clash(refused, smered_, tmp_path):
         ("[data]\nid = 'id'\nid = \n", "not valid TOML"),
         ("[data]\n\nmissing = ['NA'\n[x]", "line 4"),
         ("[sampling]\ndraws = 'many'\n", "line 2: sampling.draws: it should be a valid integer"),
-        ("[sampling]\nthin = -1\n", "thin = -1 must be at least 1"),
+        ("[sampling]\nthin = -1\n", "line 2: sampling.thin: it should be greater than or equal"),
+        ("[model]\na = -1\n", "line 2: model.a: it should be greater than 0"),
+        ("[fields.sex]\ntype = 'text'\n\n[fields.name]\ntype = 'txt'\n", "line 5: fields.name"),
         ("[fields.name]\ntype = 'txt'\n", "line 2: fields.name.type: it should be 'categorical'"),
         ("[fields.name]\ntyp = 'exact'\n", "did you mean 'type'?"),
         ("[model.prior]\ntype = 'ewens'\ndiscount = 0.5\n", "does not belong to the prior 'ewens'"),
@@ -144,7 +152,16 @@ def test_missing_configuration(refused):
 
 
 def test_impossible_flags(refused):
-    assert "thin = 0" in refused(GOOD, flags=("--thin", "0"))
+    assert "sampling.thin" in refused(GOOD, flags=("--thin", "0"))
+    for apart in ("--ignore", "--truth"):
+        error = refused(GOOD, flags=("--field", "name", "--field", "sex", apart, "sex"))
+        assert "'sex' is a field and also set apart" in error
+    assert "'id' is a field and also" in refused(GOOD, flags=("--field", "id", "--id", "id"))
+    error = refused(GOOD, flags=("--field", "name:txt"))
+    assert "there is no type 'txt'; did you mean 'text'?" in error
+    assert "no value such as 'Ann' is a number" in refused(GOOD, flags=("--field", "name:number"))
+    error = refused(GOOD, flags=("--field", "name:date"))
+    assert "is a date in a common format; say its format, such as format = " in error
     both = ("--no-duplicates", "--no-duplicates-in", "a")
     assert "--no-duplicates" in refused(GOOD, flags=both)
     assert "did you mean 'csv'?" in refused(GOOD, flags=("--format", "cvs"))
@@ -194,6 +211,23 @@ def test_unreadable_databases(smered_, tmp_path):
     error = smered_("link", "postgresql://joe:hunter2@127.0.0.1:9/db?people").err
     assert "postgresql://joe@127.0.0.1:9/db?people: cannot read the database" in error
     assert "hunter2" not in error
+
+
+def test_figures_where_none_can_be_written(smered_, tmp_path):
+    """On a read-only file system, which stops even root."""
+    (tmp_path / "a.csv").write_bytes(b"id,who,name\n" + b"".join(
+        b"%d,%d,n%d\n" % (i, i % 20, i % 20) for i in range(40)))  # fmt: skip
+    assert smered_("link", "a.csv", "--id", "id", "--truth", "who", *QUICK).code == 0
+    place = tmp_path / "place"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "ro,size=1m", "none", str(place)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("cannot mount a tmpfs here")
+    try:
+        result = smered_("evaluate", "linkage", "--figures", place / "figures")
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+    assert (result.code, "read-only" in result.err) == (2, True), result
 
 
 def test_runs_that_are_none(smered_, tmp_path):

@@ -4,6 +4,7 @@ import csv
 import json
 import sqlite3
 import subprocess
+from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from smered.config import load_config
+from smered.store.folder import RunFolder
 from tests.cli.program import QUICK, SMERED
 
 PEOPLE = "id,name,sex\n" + "".join(f"{i},n{i % 7},{'fm'[i % 2]}\n" for i in range(1, 31))
@@ -242,6 +244,31 @@ def test_odd_csv(smered_, tmp_path):
     hidden = done(smered_("link", ".hidden.csv", "--id", "id", "--dry-run", "--json"))
     assert json.loads(hidden.out)["files"] == {"hidden": 2}
     assert "pipe or a device" in smered_("link", "/dev/null").err
+
+
+def test_truth_that_one_file_lacks(smered_, tmp_path):
+    rows = [f"{i},n{i % 15},{i % 15}" for i in range(30)]
+    (tmp_path / "a.csv").write_text("\n".join(["id,name,who", *rows]))
+    (tmp_path / "b.csv").write_text("\n".join(["id,name", *(r.rpartition(",")[0] for r in rows)]))
+    done(smered_("link", "a.csv", "b.csv", "--id", "id", "--truth", "who", *QUICK))
+    found = done(smered_("evaluate", "linkage", "--json"))
+    assert json.loads(found.out)["records_with_truth"] == 30
+    done(smered_("report", "linkage"))
+
+
+def test_a_run_that_is_not_finished_says_so(smered_, people):
+    done(smered_("link", people, "--id", "id", *QUICK))
+    RunFolder.open(Path("linkage")).extend(50)
+    found = done(smered_("summary", "linkage"))
+    assert "The run is not finished: 20 of 50 draws of each chain are done" in found.out
+
+
+def test_numbers_with_decimal_commas(smered_, tmp_path):
+    rows = [f"{i};{i % 9},5;n{i % 7}" for i in range(40)]
+    (tmp_path / "a.csv").write_text("\n".join(["id;size;name", *rows]))
+    done(
+        smered_("link", "a.csv", "--id", "id", "--field", "size:number", "--field", "name", *QUICK)
+    )
 
 
 def test_quiet_shows_no_notes_and_others_show_each_once(smered_, tmp_path):

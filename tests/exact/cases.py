@@ -9,6 +9,7 @@ from smered.execute import make_executor
 from smered.fields import Categorical, Date, Number, Text
 from smered.model import Model
 from smered.pairs import PairTables
+from smered.priors import UniformLabels
 from smered.records import Records
 from smered.sampler import condition_prior, keep_counts
 from smered.state import ONE_CLASS, Classes, check_state, generator, start_state, tabulate
@@ -57,7 +58,7 @@ def tiny_model(*, blocks=1, exact=False, near=None, alike=False, **settings):
         file_column="file",
         blocks="block",
     )
-    return Model(records, fields, **settings)
+    return Model(records, fields, **{"prior": UniformLabels()} | settings)
 
 
 class HandPicked:

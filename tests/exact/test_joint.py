@@ -90,7 +90,7 @@ def test_joint_draws_leave_the_posterior_as_it_is(case):
 def test_extreme_parameters_do_no_harm(field):
     table = pa.table({"f": ["x", "y"] * 6, "g": list("aabbccddeeff")})
     records = Records.from_frames(table, columns=["f", "g"])
-    model = Model(records, [field, "g"])
+    model = Model(records, [field, "g"], prior=UniformLabels())
     execute = make_executor(model, model.layout(), 1)
     settings = Settings(draws=100, burn_in=20, chains=1)
     for step in run_chain(model, settings, 0, execute):

@@ -153,8 +153,9 @@ def hostile(tmp_path_factory):
     frames = {name: table.slice(i * 15, 15) for i, name in enumerate(names)}
     folder = tmp_path_factory.mktemp("hostile") / "run"
     return smered.link(
-        frames, [HOSTILE[1], "plain"], id="id", draws=30, chains=2, out=folder, burn_in=10
-    )
+        frames, [HOSTILE[1], "plain"], id="id", draws=30, chains=2, out=folder, burn_in=10,
+        prior=smered.UniformLabels(),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("mask", [False, True])

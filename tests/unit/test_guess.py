@@ -55,6 +55,28 @@ def test_types_follow_from_values(tmp_path):
     assert {(part.a, part.b) for part in model.coded} == {(1.0, 49.0)}
 
 
+def test_names_that_all_differ_are_compared_and_ids_are_not(tmp_path):
+    """Half of the records are others with a typo: no name is there twice."""
+    rng = np.random.default_rng(3)
+    names = ["".join(rng.choice(list("abcdefghij"), 8)) for _ in range(60)]
+    content = pa.table(
+        {
+            "pid": [f"{i:05}" for i in range(120)],
+            "name": [*names, *(name[:3] + "x" + name[4:] for name in names)],
+            "code": ["".join(rng.choice(list("abcdefghijklmnop"), 8)) for _ in range(120)],
+        }
+    )
+    (config, reasons), _ = guessed(content, tmp_path)
+    assert config.data.id == "pid"
+    assert {name: field.type for name, field in config.fields.items()} == {"name": "text"}
+    assert "different value in every record" in reasons["ignore.code"]
+    twice = content.set_column(0, "pid", [[*content["pid"].to_pylist()[:-1], "00007"]])
+    (config, reasons), _ = guessed(twice, tmp_path)
+    assert config.data.id is None
+    assert "pid" not in config.fields
+    assert "rows 8 and 120 both have '00007'" in reasons["ignore.pid"]
+
+
 def test_numbers_that_many_records_share_are_categories(tmp_path):
     content = table(6000).drop_columns(["name", "phone", "born"])
     (config, _), _ = guessed(content, tmp_path)

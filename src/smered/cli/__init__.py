@@ -1,14 +1,16 @@
 """The command line: one program, one set of flag names."""
 
+import atexit
 import io
 import os
 import re
 import sys
 import traceback
 import warnings
+from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -18,10 +20,21 @@ from smered.cli.screen import is_new, is_quiet, run_in_use
 from smered.errors import ConvergenceWarning, SmeredError
 from smered.store.target import LOG
 
-__all__ = ["app", "main"]
+__all__ = ["app", "main", "program"]
+
+HELP = """Bayesian record linkage and de-duplication with exact uncertainty.
+
+[bold]Examples[/bold]
+
+smered init 1982.csv 1989.csv --config link.toml
+
+smered link --config link.toml
+
+smered report linkage
+"""
 
 app = typer.Typer(
-    help="Bayesian record linkage and de-duplication with exact uncertainty.",
+    help=HELP,
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -38,11 +51,7 @@ PASSWORD = re.compile(r"(//[^:/@\s]*):[^\s'\"]*@|((?:ssl)?password=)[^&\s'\"]+")
 def options(
     version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False,
 ) -> None:
-    """Bayesian record linkage and de-duplication with exact uncertainty.
-
-    Start with: [bold]smered init FILE... --config link.toml[/bold], then
-    [bold]smered link --config link.toml[/bold].
-    """
+    """Show the version, or go on to a command."""
     if version:
         typer.echo(f"smered {smered.__version__}")
         raise typer.Exit
@@ -69,6 +78,23 @@ def main() -> None:
         message = hide_passwords(" ".join(f"{type(error).__name__}: {error}".split()))
         typer.echo(f"smered: unexpected error ({message}){where}", err=True)
         sys.exit(1)
+
+
+def program() -> NoReturn:
+    """Run as a process of its own, which ends without taking its libraries apart.
+
+    Threads of theirs may still be at work when a command ends early: the process was then aborted.
+    """
+    code = 0
+    try:
+        main()
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    atexit._run_exitfuncs()
+    for output in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            output.flush()
+    os._exit(code)
 
 
 def with_addresses(arguments: list[str]) -> list[str]:

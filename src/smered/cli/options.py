@@ -88,28 +88,30 @@ Config = Annotated[
 
 Draws = Annotated[
     int | None,
-    typer.Option("--draws", rich_help_panel=SAMPLING, help="Draws kept per chain [500]."),
+    typer.Option("--draws", rich_help_panel=SAMPLING, help="Draws kept per chain \\[500]."),
 ]
 BurnIn = Annotated[
     int | None,
-    typer.Option("--burn-in", rich_help_panel=SAMPLING, help="Sweeps before the first draw [200]."),
+    typer.Option(
+        "--burn-in", rich_help_panel=SAMPLING, help="Sweeps before the first draw \\[200]."
+    ),
 ]
 Thin = Annotated[
     int | None,
-    typer.Option("--thin", rich_help_panel=SAMPLING, help="Sweeps per draw [1]."),
+    typer.Option("--thin", rich_help_panel=SAMPLING, help="Sweeps per draw \\[1]."),
 ]
 Chains = Annotated[
     int | None,
-    typer.Option("--chains", rich_help_panel=SAMPLING, help="Independent chains [4]."),
+    typer.Option("--chains", rich_help_panel=SAMPLING, help="Independent chains \\[4]."),
 ]
 Seed = Annotated[
     int | None,
-    typer.Option("--seed", rich_help_panel=SAMPLING, help="The same seed, the same bytes [0]."),
+    typer.Option("--seed", rich_help_panel=SAMPLING, help="The same seed, the same bytes \\[0]."),
 ]
 Threads = Annotated[
     int | None,
-    typer.Option("--threads", rich_help_panel=SAMPLING, show_default=False,
-                 help="Threads; the result does not depend on it [all cores]."),
+    typer.Option("--threads", min=1, rich_help_panel=SAMPLING, show_default=False,
+                 help="Threads; the result does not depend on it \\[all cores]."),
 ]  # fmt: skip
 
 Ray = Annotated[
@@ -124,12 +126,12 @@ Out = Annotated[
 ]
 Formats = Annotated[
     str | None,
-    typer.Option("--format", rich_help_panel=OUTPUT, help="Formats of tables [csv,parquet]."),
+    typer.Option("--format", rich_help_panel=OUTPUT, help="Formats of tables \\[csv,parquet]."),
 ]
 MinProbability = Annotated[
     float | None,
     typer.Option("--min-probability", rich_help_panel=OUTPUT,
-                 help="Pairs at least this probable are written [0.1]."),
+                 help="Pairs at least this probable are written \\[0.1]."),
 ]  # fmt: skip
 Loss = Annotated[
     str | None,

@@ -11,7 +11,15 @@ from smered.cli.screen import print_json, screen
 
 __all__ = ["register"]
 
-config_app = typer.Typer(help="Check or show a link.toml.", no_args_is_help=True)
+HELP = """Check or show a link.toml.
+
+[bold]Examples[/bold]
+
+smered config check link.toml
+
+smered config show link.toml
+"""
+config_app = typer.Typer(help=HELP, no_args_is_help=True)
 
 ConfigFile = Annotated[Path, typer.Argument(metavar="TOML", help="A link.toml.")]
 

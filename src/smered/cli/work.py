@@ -340,7 +340,7 @@ class Outputs:
         from smered.outputs import FORMATS
 
         given: dict[str, Any] = {"loss": loss, "min_probability": min_probability, "raw": raw}
-        given["formats"] = formats.split(",") if formats else None
+        given["formats"] = [name.strip() for name in formats.split(",")] if formats else None
         usual = {"loss": "mpmms", "formats": list(FORMATS), "min_probability": 0.1, "raw": False}
         settled: dict[str, Any] = usual | {k: before[k] for k in usual if k in before}
         settled |= {key: value for key, value in given.items() if value is not None}

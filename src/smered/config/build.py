@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from smered.config.schema import Configuration, FieldTable, PriorTable
+from smered.config.schema import FIELD_TYPES, Configuration, FieldTable, PriorTable
 from smered.errors import ConfigError, DataError
 from smered.fields import Categorical, Date, Field, Joint, Number, Text
 from smered.model import Model
@@ -103,7 +103,7 @@ def check_headers(tables: Mapping[str, pa.Table]) -> None:
         repeated = [column for column, n in Counter(table.column_names).items() if n > 1]
         if repeated:
             raise DataError(f"file {name!r} has a column {repeated[0]!r} more than once; rename it")
-        if table.num_columns == 1 and re.search(r"[,;\t|]", table.column_names[0]):
+        if table.num_columns == 1 and re.search(r"[,;\t|:~^]", table.column_names[0]):
             raise DataError(
                 f"file {name!r} has one column only, {table.column_names[0]!r}; is the delimiter "
                 "right? say it with --delimiter"
@@ -123,6 +123,7 @@ def make_fields(config: Configuration, tables: Mapping[str, pa.Table]) -> Iterat
     apart = {data.id, data.file_column, data.truth, *data.ignore} - {None}
     if config.fields:
         for name, table in config.fields.items():
+            check_type(name, tables)
             for column in apart & {name, *table.columns}:
                 raise ConfigError(
                     f"{column!r} is a field and also set apart as id, file, truth or ignored"
@@ -141,6 +142,16 @@ def make_fields(config: Configuration, tables: Mapping[str, pa.Table]) -> Iterat
                     f"column out with --ignore {name!r}"
                 )
         yield make_field(name, FieldTable(), config)
+
+
+def check_type(name: str, tables: Mapping[str, pa.Table]) -> None:
+    """Refuse COL:TYPE with a type that there is none of."""
+    column, _, kind = name.rpartition(":")
+    names = {name for table in tables.values() for name in table.column_names}
+    if name not in names and column in names:
+        raise ConfigError(
+            f"--field {name}: there is no type {kind!r}; {suggest(kind, FIELD_TYPES)}"
+        )
 
 
 def make_field(name: str, table: FieldTable, config: Configuration) -> Field:

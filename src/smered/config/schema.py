@@ -25,8 +25,13 @@ FieldType = Literal["categorical", "text", "number", "date", "exact", "joint"]
 FIELD_TYPES = get_args(FieldType)
 
 
+HEADER = re.compile(r"\s*\[\[?\s*(.+?)\s*\]\]?\s*(?:#.*)?$")
+KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
+
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Whole = Annotated[int, Field(strict=True)]
+Count = Annotated[Whole, Field(ge=0)]
+Positive = Annotated[Whole, Field(ge=1)]
 
 
 class Strict(BaseModel):
@@ -71,7 +76,7 @@ class PriorTable(Strict):
 
     type: Literal[
         "uniform-labels", "uniform-partitions", "ewens", "pitman-yor", "cluster-sizes"
-    ] = "uniform-labels"
+    ] = "cluster-sizes"
     concentration: Rate | None = None
     discount: float | Literal["learned"] | None = None
     strength: Rate | None = None
@@ -93,12 +98,12 @@ class ModelTable(Strict):
 class SamplingTable(Strict):
     """How long to sample."""
 
-    draws: Whole = Settings.draws
-    burn_in: Whole = Settings.burn_in
-    thin: Whole = Settings.thin
-    chains: Whole = Settings.chains
-    seed: Whole = Settings.seed
-    proposals: Whole | None = None
+    draws: Positive = Settings.draws
+    burn_in: Count = Settings.burn_in
+    thin: Positive = Settings.thin
+    chains: Positive = Settings.chains
+    seed: Count = Settings.seed
+    proposals: Positive | None = None
 
 
 class Configuration(Strict):
@@ -116,27 +121,53 @@ def load_config(path: Path) -> Configuration:
         text = path.read_text("utf-8")
     except FileNotFoundError:
         raise ConfigError(f"{path} does not exist; write one with smered init") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {path}: {error}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not UTF-8, as TOML must be; save it so") from None
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
-    found = validate(content, lambda key: f"{path}{line_of(text, key)}: ")
+    found = validate(content, lambda place: f"{path}{line_of(text, place)}: ")
     files = [from_folder(place, path.parent) for place in found.data.files]
     return found.model_copy(update={"data": found.data.model_copy(update={"files": files})})
 
 
-def line_of(text: str, key: str) -> str:
-    """Where a key stands in a TOML text, as well as can be told."""
-    pattern = re.compile(rf"^\s*(\[+[\w.\"' -]*)?\"?{re.escape(key)}\"?\s*(=|\]|\.)")
+def line_of(text: str, place: Sequence[str]) -> str:
+    r"""Where a key stands in a TOML text: the line of it, or of the table that holds it.
+
+    >>> line_of("[model]\na = 1\n[fields.town]\ntype = 'x'", ["fields", "town", "type"])
+    ', line 4'
+    """
+    table: list[str] = []
+    nearest, depth = "", 0
     for number, line in enumerate(text.splitlines(), 1):
-        if pattern.match(line):
-            return f", line {number}"
-    return ""
+        if header := HEADER.match(line):
+            here = table = key_path(header[1])
+        elif key := KEY.match(line):
+            here = table + key_path(key[1])
+        else:
+            continue
+        if len(here) > depth and here == list(place[: len(here)]):
+            nearest, depth = f", line {number}", len(here)
+    return nearest
 
 
-def validate(content: Mapping[str, Any], where: Callable[[str], str]) -> Configuration:
+def key_path(text: str) -> list[str]:
+    """The parts of a dotted key."""
+    try:
+        inside: Any = tomllib.loads(f"{text} = 0")
+    except tomllib.TOMLDecodeError:  # within a text of several lines
+        return []
+    parts = []
+    while isinstance(inside, dict):
+        ((name, inside),) = inside.items()
+        parts.append(name)
+    return parts
+
+
+def validate(content: Mapping[str, Any], where: Callable[[Sequence[str]], str]) -> Configuration:
     """Check a configuration; `where` says where a key stands."""
     try:
         return Configuration.model_validate(content)
@@ -147,7 +178,7 @@ def validate(content: Mapping[str, Any], where: Callable[[str], str]) -> Configu
         message = re.sub(r"a valid dictionary.*", "a table of settings", message)
         if first["type"] == "extra_forbidden":
             message = f"unknown key; {suggest(place[-1], known_keys(place[:-1]))}"
-        raise ConfigError(f"{where(place[-1])}{'.'.join(place)}: {message}") from None
+        raise ConfigError(f"{where(place)}{'.'.join(place)}: {message}") from None
 
 
 def named(place: Sequence[int | str], content: Mapping[str, Any]) -> list[str]:
@@ -183,9 +214,10 @@ def merge(config: Configuration, changes: Mapping[str, Mapping[str, Any]]) -> Co
         data.get("truth"),
         *(data.get("ignore") or ()),
     ]
-    for name in apart:  # a flag that sets a column apart takes it out of the fields
-        content["fields"].pop(name, None)
-    return validate(content, lambda key: "")
+    if not changes.get("fields"):
+        for name in apart:  # a flag that sets a column apart takes it out of the file's fields
+            content["fields"].pop(name, None)
+    return validate(content, lambda place: "")
 
 
 def plain_values(content: Any) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from smered.config.schema import Configuration
+from smered.fields.field import DEFAULT_A, DEFAULT_B
 
 __all__ = ["write_toml"]
 
@@ -46,16 +47,15 @@ def write_toml(config: Configuration, reasons: Mapping[str, str]) -> str:
     )
     lines.append(assignment("pairs", model["pairs"]))
     lines += comment("each distortion rate is Beta(a, b), each field's levels are Dirichlet(mu)")
-    for key, default in {"a": 5.0, "b": 10.0, "mu": 1.0}.items():
+    for key, default in {"a": DEFAULT_A, "b": DEFAULT_B, "mu": 1.0}.items():
         given = model[key] is not None
         lines.append(assignment(key, model[key]) if given else f"# {key} = {default}")
     lines += ["", "[model.prior]"]
-    lines += comment("on the linkage: uniform-labels (the paper's), uniform-partitions, ewens, "
-                     "pitman-yor or cluster-sizes; a concentration that is not given is learned, "
-                     'so is discount = "learned"; cluster-sizes with files = true also learns '
-                     "what share each file without duplicates covers")  # fmt: skip
-    if "prior" in reasons:
-        lines += comment(f"guessed: {reasons['prior']}")
+    lines += comment("on the linkage: cluster-sizes learns how many records an entity has, with "
+                     "files = true also what share each file without duplicates covers; others: "
+                     "uniform-labels (the paper's), uniform-partitions, ewens or pitman-yor, whose "
+                     'concentration is learned if not given, as is discount = "learned"'
+                     )  # fmt: skip
     lines += [assignment(key, value) for key, value in model["prior"].items()]
     lines += ["", "[sampling]"]
     lines += [assignment(key, value) for key, value in config.sampling.model_dump().items()]

@@ -45,14 +45,14 @@ def labels_of(column: pa.ChunkedArray) -> pa.Array:
 
 
 def from_inputs(records: Records, column: str) -> pa.Array:
-    """The labels in a column of the inputs."""
-    parts = []
-    for file in records.files:
-        table = records.inputs[file]
-        if column not in table.column_names:
-            raise DataError(f"file {file!r} has no truth column {column!r}")
-        parts.append(labels_of(table.column(column)))
-    return pa.concat_arrays(parts)
+    """The labels in a column of the inputs; nothing is known of the records of other files."""
+    tables = [records.inputs[file] for file in records.files]
+    return pa.concat_arrays(
+        labels_of(table.column(column))
+        if column in table.column_names
+        else pa.nulls(len(table), pa.string())
+        for table in tables
+    )
 
 
 def from_table(records: Records, place: str, id: str | None) -> pa.Array:

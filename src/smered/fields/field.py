@@ -22,7 +22,7 @@ __all__ = ["DEFAULT_A", "DEFAULT_B", "LARGEST", "CodedField", "Field", "OneColum
 __all__ += ["Similar", "check_rates", "warn_of_useless"]
 
 LARGEST = 1e12  # of a hyperparameter: beyond, the numbers of a sweep lose their digits
-DEFAULT_A, DEFAULT_B = 5.0, 10.0  # the paper's
+DEFAULT_A, DEFAULT_B = 1.0, 49.0  # one value in fifty is expected to be wrong, by a weak prior
 
 
 class Similar(NamedTuple):

@@ -102,6 +102,11 @@ class Number(OneColumn):
         """Code the column; a value that is no number is near none but by its digits."""
 
         def pairs(values: Sequence[str]) -> Pairs:
+            if values and np.isnan([as_number(value) for value in values]).all():
+                raise ConfigError(
+                    f"field {self.name!r}: no value such as {values[0]!r} is a number; make it "
+                    "text or categorical"
+                )
             return together(slips(values), close_numbers(values, self.within))
 
         return code_near(self, records, pairs, digit_keys, 0.0)
@@ -139,9 +144,10 @@ class Date(OneColumn):
         def pairs(values: Sequence[str]) -> Pairs:
             dates = read_dates(values, self.format)
             if not any(dates):
-                remedy = f"of the format {self.format!r}" if self.format else "; say its format"
+                known = f"of the format {self.format!r}" if self.format else "in a common format"
                 raise ConfigError(
-                    f"field {self.name!r}: no value such as {values[0]!r} is a date {remedy}"
+                    f"field {self.name!r}: no value such as {values[0]!r} is a date {known}; say "
+                    'its format, such as format = "%d.%m.%y", or make it text or categorical'
                 )
             texts = [
                 value if date is None else date.strftime("%Y%m%d")
@@ -226,9 +232,13 @@ def close_numbers(values: Sequence[str], within: float) -> Pairs:
 
 
 def as_number(value: str) -> float:
-    """The number that a text shows, or nan."""
+    """The number that a text shows, or nan; a comma may stand before its decimals.
+
+    >>> as_number("1.5"), as_number("1,5"), as_number("1,234,567")
+    (1.5, 1.5, nan)
+    """
     try:
-        return float(value)
+        return float(value.replace(",", ".") if value.count(",") == 1 else value)
     except ValueError:
         return math.nan
 

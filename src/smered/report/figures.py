@@ -17,6 +17,7 @@ from smered.layout import Floats
 from smered.population.estimate import Population
 from smered.population.show import METHODS
 from smered.posterior import Posterior
+from smered.store.disk import cannot_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,7 +102,7 @@ def overlap(posterior: Posterior, truth: Mapping[tuple[str, ...], int] | None = 
     if truth is not None:
         known = [truth.get(pattern, 0) for pattern in patterns]
         axes.plot(known, rows, "D", color=TRUTH, markersize=5, label="truth")
-        legend(axes)
+        legend(axes, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     axes.set_yticks(rows, [plain(" & ".join(pattern)) for pattern in patterns])
     axes.invert_yaxis()
     axes.set_xlabel("entities in exactly these files (bars: mean, whiskers: 95% interval)")
@@ -140,7 +141,9 @@ def match_probabilities(posterior: Posterior, min_probability: float = LEAST_MAT
     values = pair_probabilities(posterior, min_probability)
     figure, (axes,) = blank()
     axes.hist(values, bins=np.linspace(0, 1, 41), color=POSTERIOR, alpha=0.75)
-    axes.set(xlabel="match probability", ylabel="pairs (log scale)", yscale="log", xlim=(0, 1))
+    axes.set(xlabel="match probability", ylabel="pairs (log scale)", xlim=(0, 1))
+    if len(values):
+        axes.set_yscale("log")
     certain = int((values >= 0.99).sum())
     axes.set_title(
         f"{len(values):,} pairs above {min_probability:g}; {certain:,} of them at .99 or more",
@@ -221,9 +224,12 @@ def population(found: Population) -> "Figure":
 
 def save(figure: "Figure", path: Path) -> None:
     """Write a figure as PNG and SVG."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for ending in ("png", "svg"):
-        figure.savefig(path.with_suffix(f".{ending}"), dpi=150)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for ending in ("png", "svg"):
+            figure.savefig(path.with_suffix(f".{ending}"), dpi=150)
+    except OSError as error:
+        raise cannot_write(path, error) from None
 
 
 def as_svg(figure: "Figure", name: str) -> str:

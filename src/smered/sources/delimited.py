@@ -36,6 +36,7 @@ LATIN = {  # the letters that names in each encoding use; on a tie the first win
 LATIN_RUN = 2.5  # bytes beyond ASCII in a row, on average: fewer in Latin text
 OTHER_SCRIPTS = ["cp1251", "cp1253", "cp1255", "cp1256", "cp932", "gb18030", "big5", "cp949"]
 OTHER_SCRIPTS += ["koi8_r", "euc_jp"]
+MIXED = 0.1  # of the lines with accents: that more of them can be UTF-8 is no chance
 SAMPLE = 1 << 18  # bytes that show encoding and delimiter
 SAMPLE_ROWS = 200
 BLOCK = 1 << 24  # bytes parsed at once: no row may be longer
@@ -95,12 +96,44 @@ def find_encoding(path: Path, sample: bytes, whole: bool) -> str:
         if sample.startswith(mark):
             return name
     if b"\0" in sample:
-        raise DataError(f"{path} is a binary file; give CSV, Parquet, Arrow or a database table")
+        hint = "; a CSV file in UTF-16 wants --encoding utf-16-le" if b"\0,\0" in sample else ""
+        raise DataError(
+            f"{path} is a binary file; give CSV, Parquet, Arrow or a database table{hint}"
+        )
     try:
         codecs.getincrementaldecoder("utf-8")().decode(sample, final=whole)
     except UnicodeDecodeError:
+        check_one_encoding(path)
         return guess_encoding(sample)
     return "utf-8"
+
+
+def check_one_encoding(path: Path) -> None:
+    """Refuse a text of which some lines with accents are UTF-8 and others are not.
+
+    A few lines in another encoding may look like UTF-8 by chance.
+    """
+    with open_bytes(path) as file:
+        lines = file.read().split(b"\n")
+    utf_8: list[int] = []
+    others: list[int] = []
+    for number, line in enumerate(lines, 1):
+        if not line.isascii():
+            (utf_8 if is_utf_8(line) else others).append(number)
+    if others and len(utf_8) > MIXED * (len(utf_8) + len(others)):
+        raise DataError(
+            f"{path} mixes encodings: line {utf_8[0]} is UTF-8, line {others[0]} is not; save it "
+            "in one, or name one with --encoding to have letters of the other come out wrong"
+        )
+
+
+def is_utf_8(line: bytes) -> bool:
+    """Whether a line can be UTF-8."""
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def guess_encoding(sample: bytes) -> str:
@@ -122,9 +155,7 @@ def broken_lines(path: Path) -> Iterator[bytes]:
     """Lines of a file that are not UTF-8."""
     with open_bytes(path) as file:
         for line in file.read().split(b"\n"):
-            try:
-                line.decode()
-            except UnicodeDecodeError:
+            if not is_utf_8(line):
                 yield line + b"\n"
 
 

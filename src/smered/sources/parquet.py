@@ -129,6 +129,7 @@ def find_parquet(place: str) -> ParquetTable:
         schema: pa.Schema | None = None
         pieces: list[Piece] = []
         for file in files:
+            place = file  # what an error is about
             with open_file(file) as opened:
                 found = opened.schema_arrow.remove_metadata()
                 if schema is not None and not found.equals(schema):
