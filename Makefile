@@ -40,7 +40,7 @@ study: .venv/installed-dev
 	cp study/figures/*.svg docs/figures/
 
 docs: .venv/installed-dev
-	$(BIN)/mkdocs build --quiet
+	$(BIN)/mkdocs build
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache

@@ -14,7 +14,7 @@ from smered.layout import Bools, Floats, Int64s
 from smered.posterior.sets import MatchingSets, group_starts
 from smered.records import Records
 
-__all__ = ["Estimate", "Loss", "estimated_sets", "expected_loss", "make_estimate"]
+__all__ = ["Estimate", "Loss", "estimated_sets", "expected_loss", "make_estimate", "size_pairs"]
 
 Loss = Literal["mpmms", "binder", "vi", "f1"]
 MOST_SWEEPS = 50  # of the search for the least expected loss; it ends when nothing improves

@@ -27,6 +27,7 @@ __all__ = ["make_report", "write_report"]
 PAGE = Path(__file__).parent / "page"
 CLUSTER_BYTES = 4_200_000  # of the page's at most 5 MB, for its clusters
 MOST_CONFUSED = 20  # overlap patterns of a confusion matrix
+NOTEWORTHY = 0.0005  # of what a prior learned
 DISTORTED_DRAWS = 2  # of each chain, in which distorted values are counted by file
 
 
@@ -79,7 +80,12 @@ def make_report(
         histogram=histogram(posterior),
         reliability=reliability_rows(evaluation) if evaluation else [],
         plan=make_plan(posterior.model, posterior.run.settings, look_for_pairs=False),
-        prior=type(posterior.model.prior).__name__,
+        prior=PRIORS.get(type(posterior.model.prior).__name__, "one of its own"),
+        learned={
+            name: row
+            for name, row in summary["hyperparameters"].items()
+            if row["upper"] >= NOTEWORTHY
+        },
         figures=draw_figures(posterior, evaluation),
         by_file=distorted_by_file(posterior),
         evaluation=evaluation and evaluation.to_dict(),
@@ -88,6 +94,15 @@ def make_report(
             as_script_data(collect_cards(posterior, estimate, bytes=CLUSTER_BYTES, mask=mask))
         ),
     )
+
+
+PRIORS = {
+    "UniformLabels": "all labellings of the records are alike (the paper's)",
+    "UniformPartitions": "all partitions of the records are alike",
+    "Ewens": "Ewens, a Dirichlet process",
+    "PitmanYor": "Pitman and Yor",
+    "ClusterSizes": "how many records an entity has is learned from the data",
+}
 
 
 def draw_figures(posterior: Posterior, evaluation: Evaluation | None) -> dict[str, Markup]:

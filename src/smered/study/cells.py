@@ -16,6 +16,8 @@ from smered.evaluate.metrics import Links, links, pairs_within
 from smered.fields import Categorical
 from smered.layout import Floats, Int64s
 from smered.model import Model
+from smered.posterior import Posterior
+from smered.posterior.estimate import size_pairs
 from smered.priors import ClusterSizes, Ewens, PitmanYor, Prior, UniformLabels, UniformPartitions
 from smered.query import matching_sets
 from smered.records import Records, number_rows
@@ -48,7 +50,7 @@ class Size:
 
 SIZES = {
     "quick": Size(0.1, 0.02, 1, 2, 60, 100, 100, 200),
-    "full": Size(1.0, 0.1, 3, 10, 150, 300, 300, 700),
+    "full": Size(1.0, 0.1, 3, 10, 150, 300, 600, 1400),
 }
 
 
@@ -179,6 +181,8 @@ def run_cell(cell: Cell, threads: int) -> dict[str, Any]:
             "traces": every,
             "diagnostics": posterior.diagnostics().sentence,
             "exact_matching": asdict(exact_matching(model, truth)),
+            "look_alikes": look_alikes(model, truth),
+            "false_between": false_between_waves(data, posterior),
             "differing": found_by_difference(model, truth, pairs, cell.chains * cell.draws),
             "matching_sets": matching_sets(posterior, min(RECORD, first_wave) - 1, 5),
         }
@@ -206,6 +210,41 @@ def linked_within_waves(
     sizes = [len(table) for table in data.tables.values()]
     wave = np.repeat(np.arange(len(sizes)), sizes)
     return float(together[wave[one] == wave[two]].sum() / draws)
+
+
+def false_between_waves(data: Simulation, posterior: Posterior) -> dict[str, float]:
+    """Posterior mean of the false links between waves, in all and in clusters that repeat a wave.
+
+    Nobody is in a wave twice, so that all true links are between waves.
+    """
+    sets, truth = posterior.sets.sets, data.truth
+    wave = np.repeat(np.arange(len(data.tables)), [len(table) for table in data.tables.values()])
+
+    def pairs_alike(label: Int64s) -> Floats:
+        """Pairs of records of each set with the same label."""
+        labels = int(label.max()) + 1
+        group, size = np.unique(sets.owner * labels + label[sets.member], return_counts=True)
+        pairs: Floats = np.bincount(group // labels, size_pairs(size), minlength=len(sets))
+        return pairs
+
+    within = pairs_alike(wave)
+    false = size_pairs(sets.size) - within - pairs_alike(truth)
+    weight = posterior.sets.draws / (posterior.chains * posterior.draws)
+    return {"all": float(weight @ false), "repeating": float((weight * (within > 0)) @ false)}
+
+
+def look_alikes(model: Model, truth: Int64s) -> dict[str, int]:
+    """Pairs of records of different people that agree in every field, or in all but one."""
+
+    def agreeing(columns: list[int]) -> int:
+        """Pairs of different people that agree in these fields."""
+        codes = [model.coded[column].codes for column in columns]
+        return pairs_within(*codes) - pairs_within(*codes, truth)
+
+    every = list(range(len(model.coded)))
+    twins = agreeing(every)
+    near = sum(agreeing([other for other in every if other != one]) - twins for one in every)
+    return {"twins": twins, "near_twins": near}
 
 
 def exact_matching(model: Model, truth: Int64s) -> Links:

@@ -135,7 +135,11 @@ def findings(results: Results, tables: Tables) -> dict[str, Any]:
         "seconds": sum(result["seconds"] for result in results.values()),
         "threads": smere["threads"],
         "smered_rhat": results["SMERED"]["rhat"],
+        "doubted": doubted(tables["convergence"]),
         "records": smere["records"],
+        "look_alikes": smere["look_alikes"],
+        "false_between": results["SMERED"]["false_between"],
+        "small": tables["coverage"][0],
         "truth": smere["evaluation"]["entities"]["truth"],
         "tables": shown_tables(tables, smere["matching_sets"]),
         "record": smere["matching_sets"]["record"],
@@ -149,6 +153,14 @@ def findings(results: Results, tables: Tables) -> dict[str, Any]:
                     "model": covered(tables, MODEL), "learned": covered(tables, LEARNED)},
     }  # fmt: skip
     return told | simulated(tables["simulation"]) | applied(tables) | changed(tables["sensitivity"])
+
+
+def doubted(rows: Sequence[Row]) -> str:
+    """Which runs do not trust themselves, in a sentence."""
+    names = [row["run"] for row in rows if row["verdict"].startswith("Not to be relied on")]
+    if not names:
+        return "all of them are to be relied on."
+    return f"not to be relied on to the last digit are {', '.join(names)}."
 
 
 def shown_tables(tables: Tables, matching_sets: Mapping[str, Any]) -> dict[str, str]:

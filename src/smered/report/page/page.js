@@ -58,9 +58,8 @@ function evidenceCell(bits) {
 function setTable(set) {
   const [, records, named, further, evidence] = set;
   const box = element("div", undefined, "scroll");
-  box.tabIndex = 0;
   box.setAttribute("role", "region");
-  box.setAttribute("aria-label", "Records side by side");
+  box.setAttribute("aria-label", `${records.map(recordName).join(", ")}, side by side`);
   const table = box.appendChild(element("table"));
   const head = table.appendChild(element("thead")).appendChild(element("tr"));
   for (const name of ["field", ...records.map(recordName)]) head.append(column(name));
@@ -116,7 +115,10 @@ function card([name, own, others]) {
     details.fill = () => {
       if (details.children.length === 1) details.append(setTable(data.sets[other]));
     };
-    details.addEventListener("toggle", details.fill);
+    details.addEventListener("toggle", () => {
+      details.fill();
+      letScroll(details);
+    });
     details.open = place === 0 && (single || probability > set[0]); // what a reader would look at next
   });
   return box;
@@ -125,8 +127,17 @@ function card([name, own, others]) {
 function showMore() {
   const next = chosen.slice(shown, shown + STEP);
   cards.append(...next.map(card));
+  letScroll(cards);
   shown += next.length;
   more.hidden = shown >= chosen.length;
+}
+
+// What is wider than its room is scrolled, also by keys.
+function letScroll(part) {
+  for (const box of part.querySelectorAll(".scroll")) {
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+    else box.removeAttribute("tabindex");
+  }
 }
 
 function show(entities, words) {
@@ -148,6 +159,7 @@ let names; // of the records of each entity, in lower case, made when first need
 function find(text) {
   const wanted = text.trim().toLowerCase();
   if (!wanted) return show(data.entities, everything());
+letScroll(document);
   names ??= data.entities.map(([, own]) => [...data.sets[own][1], ...data.sets[own][2]].flatMap((record) => {
     const [file, id] = data.records[record];
     return [id.toLowerCase(), `${data.files[file]}:${id}`.toLowerCase()];
@@ -162,10 +174,11 @@ search.form.addEventListener("submit", (event) => event.preventDefault());
 search.addEventListener("input", () => find(search.value));
 more.addEventListener("click", showMore);
 window.addEventListener("beforeprint", () => {
-  for (const details of document.querySelectorAll("details")) {
+  for (const details of document.querySelectorAll("details:not(.wide)")) { // on paper nothing scrolls
     details.fill?.();
     details.open = true;
   }
   printed.textContent = `${shown.toLocaleString("en")} of ${chosen.length.toLocaleString("en")} clusters are printed; press \u201cShow more\u201d before printing for others.`;
 });
 show(data.entities, everything());
+letScroll(document);
