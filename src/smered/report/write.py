@@ -27,7 +27,7 @@ __all__ = ["make_report", "write_report"]
 PAGE = Path(__file__).parent / "page"
 CLUSTER_BYTES = 4_200_000  # of the page's at most 5 MB, for its clusters
 MOST_CONFUSED = 20  # overlap patterns of a confusion matrix
-NOTEWORTHY = 0.0005  # of what a prior learned
+NOTEWORTHY = 0.005  # of what a prior learned
 DISTORTED_DRAWS = 2  # of each chain, in which distorted values are counted by file
 
 
@@ -63,7 +63,8 @@ def make_report(
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters |= {"count": "{:,.0f}".format, "mean": "{:,.1f}".format,
-                            "share": "{:.1%}".format, "rate": "{:.4f}".format}  # fmt: skip
+                            "share": "{:.1%}".format, "rate": "{:.4f}".format,
+                            "brief": brief}  # fmt: skip
     summary = summarise_run(posterior, estimate)
     script, style = (Markup((PAGE / name).read_text()) for name in ("page.js", "page.css"))
     return environment.get_template("page.html").render(
@@ -94,6 +95,11 @@ def make_report(
             as_script_data(collect_cards(posterior, estimate, bytes=CLUSTER_BYTES, mask=mask))
         ),
     )
+
+
+def brief(value: float) -> str:
+    """A number whose size is not known beforehand."""
+    return f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"
 
 
 PRIORS = {

@@ -224,8 +224,8 @@ def false_between_waves(data: Simulation, posterior: Posterior) -> dict[str, flo
         """Pairs of records of each set with the same label."""
         labels = int(label.max()) + 1
         group, size = np.unique(sets.owner * labels + label[sets.member], return_counts=True)
-        pairs: Floats = np.bincount(group // labels, size_pairs(size), minlength=len(sets))
-        return pairs
+        pairs = np.bincount(group // labels, size_pairs(size), minlength=len(sets))
+        return pairs.astype(np.float64)
 
     within = pairs_alike(wave)
     false = size_pairs(sets.size) - within - pairs_alike(truth)

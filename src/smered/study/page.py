@@ -212,6 +212,7 @@ def simulated(rows: Sequence[Row]) -> dict[str, Any]:
         "gain": (most["fpr"] - least["fpr"]) / (middle["fpr"] - least["fpr"])
         if middle["fpr"] > least["fpr"]
         else None,
+        "always_large": all(row["relative_error"] > 0 for row in rows if row["distortion"]),
         "low_error": max(abs(by_level[d]["relative_error"]) for d in (0.0, 0.0025, 0.005, 0.01)),
     }
 
