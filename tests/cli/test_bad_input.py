@@ -178,19 +178,22 @@ def test_unknown_flags_are_exit_code_2(smered_):
     assert "--draws" in result.err
 
 
-def test_no_write_permission(smered_, tmp_path):
-    """On a read-only file system, which stops even root."""
-    (tmp_path / "a.csv").write_bytes(GOOD)
+@pytest.fixture
+def read_only(tmp_path):
+    """A place on a read-only file system, which stops even root."""
     place = tmp_path / "place"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "ro,size=1m", "none", str(place)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("cannot mount a tmpfs here")
-    try:
-        result = smered_("link", "a.csv", "--id", "id", *QUICK, "--out", place / "run")
-        exported = smered_("init", "a.csv", "--config", place / "link.toml")
-    finally:
-        subprocess.run(["umount", str(place)], check=True)
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_no_write_permission(smered_, tmp_path, read_only):
+    (tmp_path / "a.csv").write_bytes(GOOD)
+    result = smered_("link", "a.csv", "--id", "id", *QUICK, "--out", read_only / "run")
+    exported = smered_("init", "a.csv", "--config", read_only / "link.toml")
     assert result.code == exported.code == 2
     assert "cannot write to" in result.err
     assert "read-only" in exported.err
@@ -213,20 +216,11 @@ def test_unreadable_databases(smered_, tmp_path):
     assert "hunter2" not in error
 
 
-def test_figures_where_none_can_be_written(smered_, tmp_path):
-    """On a read-only file system, which stops even root."""
+def test_figures_where_none_can_be_written(smered_, tmp_path, read_only):
     (tmp_path / "a.csv").write_bytes(b"id,who,name\n" + b"".join(
         b"%d,%d,n%d\n" % (i, i % 20, i % 20) for i in range(40)))  # fmt: skip
     assert smered_("link", "a.csv", "--id", "id", "--truth", "who", *QUICK).code == 0
-    place = tmp_path / "place"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "ro,size=1m", "none", str(place)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("cannot mount a tmpfs here")
-    try:
-        result = smered_("evaluate", "linkage", "--figures", place / "figures")
-    finally:
-        subprocess.run(["umount", str(place)], check=True)
+    result = smered_("evaluate", "linkage", "--figures", read_only / "figures")
     assert (result.code, "read-only" in result.err) == (2, True), result
 
 
