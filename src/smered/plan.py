@@ -1,14 +1,18 @@
 """What a run will do, told before it starts: records, levels, blocks, pairs, memory, time."""
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from smered.guess import MARKERS
 from smered.layout import COIN_SIDES
 from smered.model import PROPOSALS_PER_RECORD, Model, as_fields, usual_proposals
 from smered.sampler import TUNED_PROPOSALS_PER_RECORD, Settings
@@ -31,6 +35,7 @@ class FieldPlan:
     kind: str
     levels: int
     missing: int
+    markers: tuple[str, ...]  # values that look as if they meant missing
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,7 @@ def make_plan(
                 f"{type(field).__name__.lower()}{', exact' if part.exact else ''}",
                 part.values,
                 n - int(part.shown.sum()),
+                tuple(like_missing(part.levels)),
             )
             for field, part in zip(as_fields(model.fields), model.coded, strict=True)
         ),
@@ -107,6 +113,14 @@ def make_plan(
         ),
         seconds=work / min(settings.threads, settings.chains * len(sizes)),
     )
+
+
+def like_missing(levels: pa.Array) -> list[str]:
+    """Levels that look as if they meant a missing value."""
+    plain = pc.utf8_lower(pc.utf8_trim_whitespace(levels))
+    marked = pc.is_in(plain, value_set=pa.array(sorted(MARKERS)))
+    found: list[str] = levels.filter(marked).to_pylist()
+    return found
 
 
 def block_name(model: Model, block: int) -> str:
@@ -138,6 +152,11 @@ def print_plan(plan: Plan, console: Console) -> None:
             f"{share:.1%}",
         )
     console.print(table)
+    markers = {value: field.name for field in plan.fields for value in field.markers}
+    if markers:
+        said = ", ".join(f"{value!r} in {name}" for value, name in markers.items())
+        flags = " ".join(f"--missing {shlex.quote(value)}" for value in markers)
+        console.print(f"Note: {said}: if that means missing, say {flags}", markup=False)
     if plan.block_columns:
         largest = "; ".join(f"{escape(name)}: {size:,}" for name, size in plan.largest_blocks)
         by = escape(", ".join(plan.block_columns))

@@ -263,6 +263,28 @@ def test_a_run_that_is_not_finished_says_so(smered_, people):
     assert "The run is not finished: 20 of 50 draws of each chain are done" in found.out
 
 
+def test_values_that_look_missing_are_noted(smered_, tmp_path):
+    rows = [f"{i},n{i % 7},{'NA' if i % 5 else 'x'}" for i in range(40)]
+    (tmp_path / "a.csv").write_text("\n".join(["id,name,town", *rows]))
+    found = done(smered_("link", "a.csv", "--id", "id", "--dry-run"))
+    assert "Note: 'NA' in town: if that means missing, say --missing NA" in found.out
+    found = done(smered_("link", "a.csv", "--id", "id", "--missing", "NA", "--dry-run"))
+    assert "Note:" not in found.out
+
+
+def test_a_folder_of_parquet_says_what_it_leaves_out(smered_, tmp_path):
+    (tmp_path / "people").mkdir()
+    table = pa.table({"id": list(range(30)), "name": [f"n{i % 9}" for i in range(30)]})
+    pq.write_table(table, tmp_path / "people" / "part-0.parquet")
+    (tmp_path / "people" / "_SUCCESS").write_text("")
+    (tmp_path / "people" / "more.csv").write_text("id,name\n31,n1\n")
+    found = done(smered_("link", "people", "--id", "id", "--dry-run"))
+    assert "left out, for they are no Parquet files: more.csv" in found.out
+    assert "_SUCCESS" not in found.out
+    (tmp_path / "people" / "part-1.parquet").write_bytes(b"PAR1 and nothing else")
+    assert "part-1.parquet is a damaged Parquet file" in smered_("link", "people").err
+
+
 def test_numbers_with_decimal_commas(smered_, tmp_path):
     rows = [f"{i};{i % 9},5;n{i % 7}" for i in range(40)]
     (tmp_path / "a.csv").write_text("\n".join(["id;size;name", *rows]))

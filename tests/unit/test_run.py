@@ -128,6 +128,18 @@ def test_canonical_values_equal_brute_force(data, distortion):
     assert len(table) == len(estimate)
     assert set(table.column_names) >= {"entity_id", "f", "f: probability"}
     assert 0 <= min(filter(None, table["f: probability"].to_pylist())) <= 1
+    whole = posterior.true_value_probabilities("f", estimate, draws=6)
+    assert len(whole) == len(owner)
+    first = {row["entity_id"]: row for row in reversed(whole.to_pylist())}
+    named = [row for row in table.to_pylist() if row["f"] is not None]
+    assert {name: row["value"] for name, row in first.items()} == {
+        row["entity_id"]: row["f"] for row in named
+    }
+    assert [first[row["entity_id"]]["probability"] for row in named] == pytest.approx(
+        [row["f: probability"] for row in named]
+    )
+    with pytest.raises(ConfigError, match="no field 'ff'"):
+        posterior.true_value_probabilities("ff")
 
 
 def test_diagnostics_and_their_verdict(posterior):

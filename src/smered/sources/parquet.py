@@ -125,7 +125,7 @@ def find_parquet(place: str) -> ParquetTable:
         place = str(Path(place).absolute())  # for whoever reads it from elsewhere
     try:
         system, path = find_filesystem(place)
-        files = members(system, path, place)
+        files, others = members(system, path, place)
         schema: pa.Schema | None = None
         pieces: list[Piece] = []
         for file in files:
@@ -144,16 +144,20 @@ def find_parquet(place: str) -> ParquetTable:
     except Exception as error:  # libraries of other file systems raise errors of their own
         raise damaged(place, error) from None
     assert schema is not None
-    return ParquetTable(file_name(Path(path)), label, schema, tuple(pieces))
+    notes = (f"left out, for they are no Parquet files: {', '.join(others)}",) if others else ()
+    return ParquetTable(file_name(Path(path)), label, schema, tuple(pieces), notes=notes)
 
 
-def members(system: pa_fs.FileSystem, path: str, place: str) -> list[str]:
-    """The places of the files of a table: of one, or of those in a folder, by name."""
+def members(system: pa_fs.FileSystem, path: str, place: str) -> tuple[list[str], list[str]]:
+    """The places of the files of a table: of one, or of those in a folder, by name.
+
+    And the names of other files in the folder, but for those that programs leave there.
+    """
     info = system.get_file_info(path)
     if info.type == pa_fs.FileType.NotFound:
         raise DataError(f"{label_of(place)} does not exist")
     if info.type != pa_fs.FileType.Directory:
-        return [place]
+        return [place], []
     base = place.rstrip("/")
     names = [
         PurePosixPath(entry.path).name
@@ -163,7 +167,8 @@ def members(system: pa_fs.FileSystem, path: str, place: str) -> list[str]:
     found = [f"{base}/{name}" for name in sorted(names) if is_member(name)]
     if not found:
         raise DataError(f"{label_of(place)} is a folder without Parquet files")
-    return found
+    others = [n for n in sorted(names) if not is_member(n) and not n.startswith((".", "_"))]
+    return found, others
 
 
 def open_file(place: str) -> pq.ParquetFile:
@@ -202,7 +207,7 @@ def read_parquet(place: str) -> Source:
     table = pa.concat_tables(
         [found.schema.empty_table(), *(read_piece(piece) for piece in found.pieces)]
     )
-    return Source(found.name, found.label, "Parquet", table)
+    return Source(found.name, found.label, "Parquet", table, found.notes)
 
 
 def damaged(place: str, error: Exception) -> DataError:
