@@ -150,7 +150,8 @@ def findings(results: Results, tables: Tables) -> dict[str, Any]:
         "longest": max(row["longest_burn_in_needed"] for row in tables["convergence"]),
         "burn_in": min(row["burn_in"] for row in tables["convergence"]),
         "covered": {"survey": covered(tables, SURVEY),
-                    "model": covered(tables, MODEL), "learned": covered(tables, LEARNED)},
+                    "model": covered(tables, MODEL), "learned": covered(tables, LEARNED),
+                    "distorted": covered(tables, LEARNED, distorted=True)},
     }  # fmt: skip
     return told | simulated(tables["simulation"]) | applied(tables) | changed(tables["sensitivity"])
 
@@ -177,12 +178,16 @@ def shown_tables(tables: Tables, matching_sets: Mapping[str, Any]) -> dict[str, 
     return {name: markdown(rows[name], shown) for name, shown in (COLUMNS | columns).items()}
 
 
-def covered(tables: Tables, kind: str) -> dict[str, Any]:
+def covered(tables: Tables, kind: str, *, distorted: bool = False) -> dict[str, Any]:
     """How many intervals of N hold it, all levels together, and of the overlap counts what share.
 
     The bound of the share that the first may stand for is the upper end of Wilson's 95% interval.
+    `distorted`: only at levels that distort.
     """
-    rows = [row for row in tables["coverage"] if row["data"] == kind]
+    rows = [
+        row for row in tables["coverage"]
+        if row["data"] == kind and (row["distortion"] or not distorted)
+    ]  # fmt: skip
     total = sum(row["replicates"] for row in rows)
     share = sum(row["entities_covered"] * row["replicates"] for row in rows) / total
     z2 = 1.96**2 / total
