@@ -238,6 +238,31 @@ def test_entity_ids_name_the_same_cluster_the_same(case):
     assert len(table) == len(posterior.records)
 
 
+@settings(max_examples=100, deadline=None)
+@given(posteriors())
+def test_estimates_are_no_worse_than_draws(case):
+    posterior, linkages = case
+    total = len(all_draws(linkages))
+    for loss, starts in (("binder", range(total)), ("vi", posterior.spread(min(10, total)))):
+        found = expected_loss(posterior.estimate(loss).entity, posterior.sets, total, loss)
+        spots = [divmod(s, posterior.draws) if loss == "binder" else s for s in starts]
+        best = min(
+            expected_loss(posterior.linkage(*spot), posterior.sets, total, loss) for spot in spots
+        )
+        assert found <= best + 1e-9
+
+
+@settings(max_examples=50, deadline=None)
+@given(posteriors())
+def test_pairs_are_added_up_in_parts(case):
+    posterior, _ = case
+    whole = posterior.sets.pairs
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sets_module, "PAIRS_AT_ONCE", 2)
+        parts = posterior.sets.pairs_of(posterior.sets.sets.records)
+    assert all((one == other).all() for one, other in zip(whole, parts, strict=True))
+
+
 def test_questions_about_records_that_are_not_there():
     records = Records.from_frames(pa.table({"f": ["x", "x"]}), columns=["f"])
     model = Model(records, [Categorical("f")])

@@ -1,5 +1,6 @@
 """Matching sets: the distinct clusters of a posterior, each with the draws that hold it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +13,7 @@ from smered.store.lifetimes import Lifetimes
 
 __all__ = ["MatchingSets", "group_starts", "lifetimes_with"]
 
+PAIRS_AT_ONCE = 1 << 22  # of sets, before those that several sets hold are added up
 MANY = 100_000  # keys that are numbered by hashing: sooner than by sorting, once Arrow is warm
 
 
@@ -67,22 +69,34 @@ class MatchingSets:
 
     def pairs_of(self, largest: int) -> tuple[Int64s, Int64s, Int64s]:
         """The same, of sets of at most so many records: larger ones have very many pairs."""
-        keys, weights = [], []
         n, size = self.sets.records, self.sets.size
+        found = np.zeros((2, 0), np.int64)  # pairs as first * n + second, and their draws
+        waiting, held = [found], 0
         for s in np.unique(size[(size > 1) & (size <= largest)]):
             rows = np.flatnonzero(size == s)
-            members = self.sets.member[self.sets.start[rows][:, None] + np.arange(s)].astype(
-                np.int64
-            )
             one, two = np.triu_indices(s, 1)
-            keys.append((members[:, one] * n + members[:, two]).ravel())
-            weights.append(np.repeat(self.draws[rows], len(one)))
-        if not keys:
-            empty = np.zeros(0, np.int64)
-            return empty, empty, empty
-        key, number = np.unique(np.concatenate(keys), return_inverse=True)
-        draws = np.bincount(number, np.concatenate(weights)).astype(np.int64)
-        return key // n, key % n, draws
+            step = max(1, PAIRS_AT_ONCE // len(one))
+            for at in range(0, len(rows), step):
+                part = rows[at : at + step]
+                members = self.sets.member[self.sets.start[part][:, None] + np.arange(s)].astype(
+                    np.int64
+                )
+                keys = (members[:, one] * n + members[:, two]).ravel()
+                waiting.append(np.stack((keys, np.repeat(self.draws[part], len(one)))))
+                held += len(keys)
+                if held > max(PAIRS_AT_ONCE, found.shape[1]):
+                    found, held = add_up(waiting), 0
+                    waiting = [found]
+        keys, draws = add_up(waiting)
+        return keys // n, keys % n, draws
+
+
+def add_up(parts: Sequence[Int64s]) -> Int64s:
+    """Keys, each once and in order, and the sums of their numbers (2, keys)."""
+    keys, numbers = np.concatenate(parts, axis=1)
+    distinct, place = np.unique(keys, return_inverse=True)
+    sums = np.bincount(place, numbers, minlength=len(distinct))
+    return np.stack((distinct, sums.astype(np.int64)))
 
 
 def group_starts(key: Int32s, values: Int64s, groups: int) -> tuple[Int64s, Int64s]:
