@@ -208,13 +208,10 @@ def start_linkage(model: Model, layout: Layout, chain: int, seed: int, before: i
 
     `before` is the number of records that stand before those of the layout.
     """
-    n = len(layout.cell)
-    return link_equal(
-        layout.values[:, fields_to_agree_on(model, chain, seed)],
-        kept_apart(n, chain, seed, before),
-        model,
-        layout,
-    )
+    fields = fields_to_agree_on(model, chain, seed)
+    every = len(fields) == layout.values.shape[1]
+    values = layout.values if every else layout.values[:, fields]
+    return link_equal(values, kept_apart(len(values), chain, seed, before), model, layout)
 
 
 def fields_to_agree_on(model: Model, chain: int, seed: int) -> Int64s:
