@@ -22,7 +22,7 @@ from smered.sampler import (
     log_posterior,
     run_chain,
 )
-from smered.state import generator, tabulate
+from smered.state import SHARING, generator, tabulate
 
 SWEEPS, BURN_IN = 100, 150
 
@@ -49,7 +49,7 @@ def parts():
         field = doubtful[sweep % len(doubtful)]
         clock("a rate with its links (every second sweep)", draw_jointly,
               state, model, field, execute, 0, 0, rng)  # fmt: skip
-        prior = clock("owners of labels", condition_prior, state, model, rng)
+        prior = clock("owners of labels", share_labels, state, model, execute, rng)
         tables = clock("tables", tabulate, state.theta, state.beta, model)
         desk, clusters = execute._desks[0], Clusters(state.entity, *execute._rings)
         for counts in desk.statistics:
@@ -72,6 +72,13 @@ def parts():
         Row("survey: one proposal of a tuned chain", each, "ns", ""),
         Row("the random numbers of one proposal", numbers, "ns", ""),
     ]
+
+
+def share_labels(state, model, execute, rng):
+    """The free labels of every block, and what clusters weigh."""
+    prior = condition_prior(state, model, rng)
+    by_group = execute.by_group(prior, 0, 0, state.sweep, SHARING)
+    return execute.by_block(by_group, 0, 0, state.sweep, SHARING)
 
 
 @njit
