@@ -19,7 +19,7 @@ from smered.suggest import suggest
 __all__ = ["Regression", "linear", "logistic", "poisson"]
 
 FAR = 12.0  # a linear predictor from which on a fit may be on its way to infinity
-SEPARATED = 1e-6
+SEPARATED = 1e-6  # a step of the linear program above rounding
 SURE = 0.9  # match probability from which on entities enter a regression
 
 
