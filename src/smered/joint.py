@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smered.execute.contract import Executor
-from smered.layout import Floats
+from smered.layout import UNLIMITED, Floats, LinkagePrior
 from smered.model import Model
 from smered.state import ChainState, tabulate_state
 from smered.sums import as_floats
@@ -52,12 +52,15 @@ def draw_jointly(
     rates = state.beta[0, field] * np.exp(STEP * (np.arange(RATES) - current))
     rates = rates[rates < 1.0]  # the current one is below 1, so it keeps its place
     tables = tabulate_state(state, model)
-    log_size = model.log_size(state.hyperparameters)
-    found = execute.find_toggles(state, tables, log_size, field, rates, seed, chain)
+    values, base = state.hyperparameters, model.partition_prior.base(state.hyperparameters)
+    prior = LinkagePrior(0.0, UNLIMITED, values, base)
+    found = execute.find_toggles(state, tables, prior, field, rates, seed, chain)
     apart = state.entities + found.together  # entities if all toggles were apart
 
     def log_prior(links: int) -> float:
-        return model.partition_prior.log_entities(state.hyperparameters, apart - links, model.size)
+        if model.partition_prior.by_block:
+            return 0.0  # given what each block drew, links weigh in its toggles alone
+        return model.partition_prior.log_entities(values, apart - links, model.size)
 
     # all hosts that show the same level as often are alike in the field
     host_shown, host_level = np.nonzero(found.hosts)

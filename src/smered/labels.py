@@ -13,6 +13,8 @@ from smered.layout import BlockPrior, Floats, Int64s, LinkagePrior
 from smered.parts import cut_records
 from smered.state import generator
 
+NO_SHARES = np.zeros((1, 1))  # of kinds, where blocks have none of their own
+
 __all__ = ["Groups", "share_over_blocks", "share_over_groups"]
 
 
@@ -44,12 +46,13 @@ class Groups(NamedTuple):
 
 
 def share_over_groups(
-    prior: LinkagePrior, log_size: Floats, sizes: Int64s, seed: int, chain: int, sweep: int,
+    prior: LinkagePrior, log_kind: Floats, sizes: Int64s, seed: int, chain: int, sweep: int,
     when: int,
 ) -> BlockPrior:  # fmt: skip
-    """Share labels out over groups of so many records; `log_size` is log W of every size."""
+    """Share labels out over groups of so many records; `log_kind` is log W of every kind."""
     rng = generator(seed, chain, sweep, when)
-    return BlockPrior(*share(prior.log_unit, prior.free, sizes, rng), log_size)
+    labels = share(prior.log_unit, prior.free, sizes, rng)
+    return BlockPrior(*labels, log_kind, NO_SHARES, prior.base)
 
 
 def share_over_blocks(
@@ -68,7 +71,7 @@ def share_over_blocks(
                 groups.block_sizes[blocks],
                 rng,
             )
-    return BlockPrior(log_unit[groups.own], free[groups.own], prior.log_size)
+    return prior._replace(log_unit=log_unit[groups.own], free=free[groups.own])
 
 
 def share(

@@ -36,6 +36,7 @@ class Layout(NamedTuple):
     values: Int32s  # (n, p) position in the flat level tables, -1 where missing
     field_start: Int64s  # (p + 1,) first level of each field in the flat tables
     exact: Bools  # (p,) fields that are never distorted (b = infinity)
+    given: Bools  # (p,) exact fields that the block tells already: agreeing tells nothing
     near: Bools  # (p,) fields whose distorted values fall near the true one
     near_start: Int64s  # (T + 1,) first neighbour of each level of those fields
     near_level: Int32s
@@ -49,6 +50,7 @@ class Layout(NamedTuple):
     cell_start: Int64s  # (G + 1,) first record of each cell
     cell_file: Int32s  # (G,) file of each cell
     single: Bools  # (k,) files that hold no two records of one entity
+    kind_step: Int64s  # (k,) what a record of each file adds to the kind of its cluster
     rate_row: Int32s  # (k,) row of each file in the table of distortion rates
     candidate_start: Int64s  # (n + 1,) where each record's candidates begin
     candidates: Int32s  # records worth proposing with a record
@@ -81,7 +83,8 @@ class LinkagePrior(NamedTuple):
 
     log_unit: float  # log weight of one more cluster
     free: int  # labels that all blocks together may still use, or UNLIMITED
-    hyperparameters: Floats  # those that log W[size] depends on
+    hyperparameters: Floats  # those that log W of a kind depends on
+    base: Floats  # (K,) of the shares that each block draws, or empty
 
 
 class BlockPrior(NamedTuple):
@@ -89,7 +92,9 @@ class BlockPrior(NamedTuple):
 
     log_unit: Floats  # (B,) log weight of one more cluster in a block
     free: Int64s  # (B,) labels the block may still use, or UNLIMITED
-    log_size: Floats  # (largest cluster or block + 1,) log W[size]
+    log_kind: Floats  # (kinds,) log W of each kind of cluster, the block's own share apart
+    log_share: Floats  # (B, K) log of that share, or (1, 1) zero where blocks have none
+    base: Floats  # (K,) of shares that stay summed out in proposals, or empty
 
 
 class Clusters(NamedTuple):
@@ -98,6 +103,7 @@ class Clusters(NamedTuple):
     entity: Int32s  # (n,) first record of each record's cluster: the state of the chain
     following: Int32s  # (n,) next record in the ring
     size: Int32s  # (n,) at a cluster's first record: its number of records
+    kind: Int32s  # (n,) at a cluster's first record: its kind, the sum of its records' steps
     log_weight: Floats  # (n,) at a cluster's first record: log of its weight (equation 4)
 
 
@@ -123,6 +129,7 @@ class Scratch(NamedTuple):
     classes: Floats  # (C,) weights of the latent classes of the cluster being weighed
     mark: Int64s  # (k,) stamp of the last merge that met a file
     stamp: Int64s  # (1,)
+    kinds: Int64s  # (K + 1,) clusters of a block by kind, and all of them
 
 
 class Statistics(NamedTuple):

@@ -12,7 +12,7 @@ from smered.errors import ConfigError
 from smered.fields import Categorical, CodedField, Field
 from smered.layout import Bools, Floats, Int32s, Int64s, Layout
 from smered.pairs import Arranged, InformedPairs, PairChoice, PairTables, RotatingBlocks
-from smered.priors import ClusterSizes, Prior
+from smered.priors import ClusterSizes, Prior, PriorChoice
 from smered.records import Records
 from smered.suggest import suggest
 from smered.tuning import Totals, count_totals, even_grades, with_grades
@@ -46,7 +46,7 @@ class Model:
     fields: Sequence[str | Field]
     duplicates: Duplicates = True
     distortion: Distortion = "field"
-    prior: Prior = field(default_factory=ClusterSizes)
+    prior: PriorChoice = field(default_factory=ClusterSizes)
     pairs: PairChoice = field(default_factory=InformedPairs)
     classes: int = 1
 
@@ -119,17 +119,30 @@ class Model:
     @cached_property
     def partition_prior(self) -> Prior:
         """The prior on the linkage of these files."""
-        return self.prior.for_files(self.records.files, self.file_sizes, self.single)
+        blocks = len(self.block_sizes)
+        return self.prior.for_files(self.records.files, self.file_sizes, self.single, blocks)
 
     @property
     def rotates(self) -> bool:
         """Whether blocks rotate, so that clusters may be anywhere."""
         return isinstance(self.pairs, RotatingBlocks)
 
-    def log_size(self, hyperparameters: Floats, largest: int | None = None) -> Floats:
+    def log_kind(self, hyperparameters: Floats, largest: int | None = None) -> Floats:
         """Log W of the prior, for clusters up to a size (default: that of the largest block)."""
         most = self.largest_cluster if largest is None else largest
-        return self.partition_prior.log_size(most, hyperparameters)
+        return self.partition_prior.log_kind(most, hyperparameters)
+
+    @cached_property
+    def given(self) -> Bools:
+        """Which fields are known once the block is, so that agreeing in them tells nothing (p,).
+
+        That is so where agreeing on the block is evidence by itself.
+        """
+        by_block = self.partition_prior.by_block
+        blocks = set(self.records.block_columns)
+        columns = [set(part.columns) for part in as_fields(self.fields)]
+        found = [part.exact and by_block for part in self.coded]
+        return np.array(found) & np.array([own <= blocks for own in columns])
 
     @cached_property
     def exact(self) -> Bools:
@@ -179,6 +192,11 @@ class Model:
     def learned(self) -> Bools:
         """Which levels have a probability that is learned (T,)."""
         return np.repeat(~self.near & (self.classes == 1), np.diff(self.field_start))
+
+    @cached_property
+    def told(self) -> Bools:
+        """Which levels are of fields that the block tells already (T,)."""
+        return np.repeat(self.given, np.diff(self.field_start))
 
     @property
     def class_shape(self) -> tuple[int, int]:
@@ -282,6 +300,7 @@ class Model:
             values=arranged.values,
             field_start=self.field_start,
             exact=self.exact,
+            given=self.given,
             near=self.near,
             **self.near_tables,
             block_start=start,
@@ -291,6 +310,7 @@ class Model:
             cell_start=arranged.cell_start,
             cell_file=arranged.cell_file,
             single=self.single,
+            kind_step=np.resize(self.partition_prior.steps, files),
             rate_row=np.arange(files, dtype=np.int32) if by_file else np.zeros(files, np.int32),
             candidate_start=tables.candidate_start,
             candidates=tables.candidates,

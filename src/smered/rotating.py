@@ -44,6 +44,7 @@ class Rotation(NamedTuple):
     layout: Layout  # where proposals are still to be shared out
     parameters: Parameters  # of the fields that are not conditioned on
     log_true: Floats  # (B,) log probability of the true values that make a block
+    row: Int64s  # (B,) the usual block that each block is in
     group_sizes: Int64s  # (groups,) records
     linkable: int  # records of blocks of more than one
     largest: int  # records of the largest block
@@ -119,6 +120,7 @@ def rotate(
     rotated = layout._replace(
         values=layout.values[np.ix_(order, others)],
         exact=layout.exact[others],
+        given=layout.given[others],
         near=layout.near[others],
         block_start=block_start,
         block_name=position[first],
@@ -138,6 +140,7 @@ def rotate(
             closeness=parameters.closeness[others],
         ),
         np.log(parameters.theta[true[first]]).sum(axis=1),
+        np.searchsorted(layout.block_start, first, side="right") - 1,
         np.bincount(group, minlength=groups),
         int(sizes[sizes > 1].sum()),
         int(sizes.max(initial=0)),
@@ -153,17 +156,22 @@ def propose_rotated(
     state: ChainState,
     seed: int,
     chain: int,
+    own: BlockPrior | None = None,
 ) -> Int64s:
     """Make a sweep's proposals within rotated blocks; return the counts of moves.
 
     `by_group` has the labels of every group; `proposals` are those of all records, of which so many
-    are `linkable`.
+    are `linkable`. `own` has what the usual blocks drew for themselves.
     """
     start = rotation.layout.block_start
     sizes = np.diff(start)
     cuts = np.searchsorted(start, np.concatenate(([0], np.cumsum(rotation.group_sizes))))
     groups = Groups(rotation.group_sizes, 0, cuts, sizes, slice(None))
     prior = share_over_blocks(by_group, groups, seed, chain, state.sweep, SHARING)
+    if own is not None:
+        prior = prior._replace(
+            log_unit=own.log_unit[rotation.row], log_share=own.log_share[rotation.row], base=own.base
+        )
     prior = prior._replace(log_unit=prior.log_unit + rotation.log_true)
     expected = np.where(sizes > 1, sizes, 0) * (proposals / max(linkable, 1))
 
@@ -195,12 +203,13 @@ def rotating_sweep(
     true = execute.true_values(state, parameters, fields, seed, chain)
     position = np.arange(len(state.entity))
     rotation = rotate(model, layout, parameters, fields, true, position)
-    log_size = model.log_size(prior.hyperparameters, rotation.largest)
+    log_kind = model.log_kind(prior.hyperparameters, rotation.largest)
     by_group = share_over_groups(
-        prior, log_size, rotation.group_sizes, seed, chain, state.sweep, SHARING
+        prior, log_kind, rotation.group_sizes, seed, chain, state.sweep, SHARING
     )
+    own = execute.block_prior(state, prior, seed, chain, SHARING) if len(prior.base) else None
     proposals = round(layout.proposals.sum())
     moves = propose_rotated(
-        execute, rotation, by_group, proposals, rotation.linkable, state, seed, chain
+        execute, rotation, by_group, proposals, rotation.linkable, state, seed, chain, own
     )
     return execute.count(state, parameters, seed, chain)._replace(moves=moves)

@@ -125,7 +125,7 @@ def run_chain(
             doubtful = tune(state, model, settings, execute)
         state.sweep += 1
         rng = generator(settings.seed, chain, state.sweep)
-        draw_parameters(state, model, execute, rng)
+        draw_parameters(state, model, execute, settings.seed, chain, rng)
         turn, rest = divmod(state.sweep, SWEEPS_PER_JOINT_DRAW)
         if doubtful and not rest:
             field = doubtful[turn % len(doubtful)]
@@ -186,7 +186,12 @@ def keep_counts(
 
 
 def draw_parameters(
-    state: ChainState, model: Model, execute: Executor, rng: np.random.Generator
+    state: ChainState,
+    model: Model,
+    execute: Executor,
+    seed: int,
+    chain: int,
+    rng: np.random.Generator,
 ) -> None:
     """Draw theta, beta and the prior's hyperparameters given linkage, y and z (equation 11)."""
     weights, learned = state.theta.copy(), model.learned
@@ -205,9 +210,12 @@ def draw_parameters(
     state.class_weight, state.class_theta = draw_classes(
         state.class_counts, state.class_levels, state.theta, model, rng
     )
-    if model.partition_prior.hyperparameters:
-        sizes = execute.sizes(state)
-        state.hyperparameters = model.partition_prior.update(state.hyperparameters, sizes, rng)
+    prior = model.partition_prior
+    if prior.hyperparameters:
+        kinds, pooled = execute.kinds(state), None
+        if prior.by_block:
+            pooled = execute.pool(state, prior.base(state.hyperparameters), seed, chain)
+        state.hyperparameters = prior.update(state.hyperparameters, kinds, pooled, rng)
 
 
 def condition_prior(state: ChainState, model: Model, rng: np.random.Generator) -> LinkagePrior:
@@ -215,7 +223,8 @@ def condition_prior(state: ChainState, model: Model, rng: np.random.Generator) -
     log_unit, free = model.partition_prior.condition(
         state.hyperparameters, state.entities, model.size, rng
     )
-    return LinkagePrior(log_unit, free, state.hyperparameters)
+    base = model.partition_prior.base(state.hyperparameters)
+    return LinkagePrior(log_unit, free, state.hyperparameters, base)
 
 
 def log_classes(state: ChainState, model: Model) -> float:
@@ -234,19 +243,21 @@ def log_posterior(
     """Log density of linkage and parameters, y and z summed out, up to a constant."""
     log_weight = float(as_floats(statistics.log_weight))
     log_theta = np.log(np.maximum(state.theta, LEAST_THETA))
-    total = log_weight + float(((model.shown + model.mu - model.learned) * log_theta).sum())
+    counts = np.where(model.told, 0.0, model.shown + model.mu - model.learned)
+    total = log_weight + float((counts * log_theta).sum())
     for column, part in enumerate(model.coded):
         if not part.exact:
             beta = np.clip(state.beta[:, column], LEAST_BETA, 1 - 1e-16)
             total += float((part.a - 1) * np.log(beta).sum())
             total += float((part.b - 1) * np.log1p(-beta).sum())
     total += log_classes(state, model)
-    few = model.log_size(state.hyperparameters, min(model.largest_cluster, TELLING_SIZE))
-    if few.any():  # else clusters of all sizes weigh the same
-        sizes = execute.sizes(state)
-        present = np.flatnonzero(sizes)
-        log_size = model.log_size(state.hyperparameters, len(sizes) - 1)
-        total += float(log_size[present] @ sizes[present])
-    return total + model.partition_prior.log_entities(
-        state.hyperparameters, state.entities, model.size
-    )
+    prior = model.partition_prior
+    few = model.log_kind(state.hyperparameters, min(model.largest_cluster, TELLING_SIZE))
+    if few.any():  # else clusters of all kinds weigh the same
+        kinds = execute.kinds(state)
+        present = np.flatnonzero(kinds)
+        log_kind = model.log_kind(state.hyperparameters, len(kinds) - 1)
+        total += float(log_kind[present] @ kinds[present])
+    if prior.by_block:
+        total += float(as_floats(execute.weigh_shares(state, prior.base(state.hyperparameters))))
+    return total + prior.log_entities(state.hyperparameters, state.entities, model.size)

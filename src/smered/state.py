@@ -25,8 +25,8 @@ __all__ += ["tabulate", "tabulate_state"]
 LEAST_THETA, LEAST_BETA, LARGEST_BETA = 1e-300, 1e-100, 1.0 - 2.0**-53
 LARGEST_CLOSENESS, FIRST_CLOSENESS = 1.0 - 1e-9, 0.9
 # what is drawn: before and after the proposals of a sweep, between sweeps, before all of them, the
-# owners of labels in a sweep or between two, and fields to condition on
-BEFORE, AFTER, GRADING, STARTING, SHARING, SHARING_GRADES, ROTATING = range(7)
+# owners of labels in a sweep or between two, fields to condition on, and labels for joint draws
+BEFORE, AFTER, GRADING, STARTING, SHARING, SHARING_GRADES, ROTATING, SHARING_JOINTLY = range(8)
 WORDS = 4  # random numbers of one step of Philox
 LARGEST_LOG_PRODUCT = 300.0  # brackets of clusters up to `small` stay far below overflow
 
@@ -86,7 +86,7 @@ def tabulate(
     starts = model.field_start
     cumulative = np.concatenate([np.cumsum(theta[a:b]) for a, b in itertools.pairwise(starts)])
     odds = np.where(model.exact, 0.0, (1.0 - beta) / np.maximum(beta, LEAST_BETA))
-    inverse = 1.0 / theta
+    inverse = np.where(np.repeat(model.given, np.diff(starts)), 1.0, 1.0 / theta)
     rarest = np.array([inverse[a:b].max() for a, b in itertools.pairwise(starts)])
     for column in np.flatnonzero(model.near):  # twins are never shown
         rarest[column] = 1.0 / model.coded[column].near.share[: model.coded[column].values].min()
@@ -103,6 +103,7 @@ def tabulate(
     each = np.repeat(rate, levels)
     with np.errstate(over="ignore"):  # at levels so rare that no record shows them
         thrice = (1.0 - theta) * each**3 + theta * (each + (1.0 - each) * inverse) ** 3
+    thrice[np.repeat(model.given, levels)] = 1.0
     for column in np.flatnonzero(model.near):
         own, near = slice(*starts[column : column + 2]), model.coded[column].near
         close, one = closeness[column], rate[column]

@@ -68,8 +68,7 @@ def compile_proposals() -> None:
     tables = tabulate_state(state, model)
     prior = condition_prior(state, model, generator(0, 0, 1))
     execute.grade(state, tables, prior, 0, 0, 0)
-    by_group = execute.by_group(prior, 0, 0, 1, SHARING)
-    execute.propose(state, tables, execute.by_block(by_group, 0, 0, 1, SHARING), 0, 0)
+    execute.propose(state, tables, execute.block_prior(state, prior, 0, 0, SHARING), 0, 0)
 
 
 def compile_others() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from smered.layout import Floats, Int32s, Int64s, LinkagePrior, Parameters, Statistics
+from smered.priors.prior import Pooled
 from smered.state import ChainState
 
 __all__ = ["Executor", "FoundToggles"]
@@ -39,8 +40,16 @@ class Executor(Protocol):
         """Link records for the first time."""
         ...
 
-    def sizes(self, state: ChainState) -> Int64s:
-        """Clusters of each size, from 0 on."""
+    def kinds(self, state: ChainState) -> Int64s:
+        """Clusters of each kind, from 0 on."""
+        ...
+
+    def pool(self, state: ChainState, base: Floats, seed: int, chain: int) -> Pooled:
+        """Draw what blocks with shares of their own say of the common ones."""
+        ...
+
+    def weigh_shares(self, state: ChainState, base: Floats) -> Int64s:
+        """Sum what blocks with shares of their own weigh, in logs (2,); see `smered.sums`."""
         ...
 
     def sweep(
@@ -77,7 +86,7 @@ class Executor(Protocol):
         self,
         state: ChainState,
         parameters: Parameters,
-        log_size: Floats,
+        prior: LinkagePrior,
         field: int,
         rates: Floats,
         seed: int,

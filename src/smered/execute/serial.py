@@ -26,7 +26,14 @@ from smered.layout import (
 )
 from smered.model import Model
 from smered.rotating import rotating_sweep
-from smered.state import SHARING, SHARING_GRADES, ChainState, start_linkage
+from smered.priors.prior import Pooled
+from smered.state import (
+    SHARING,
+    SHARING_GRADES,
+    SHARING_JOINTLY,
+    ChainState,
+    start_linkage,
+)
 from smered.sums import add_up
 from smered.tuning import (
     Totals,
@@ -63,6 +70,8 @@ class Serial:
     def __init__(
         self, model: Model, layout: Layout, workers: int = 1, groups: Groups | None = None
     ) -> None:
+        prior = model.partition_prior
+        base = prior.base(prior.start(model.size))
         near_levels = np.diff(model.field_start)[model.near].max(initial=0)
         self.layout = layout
         self._make_room(len(layout.cell))
@@ -79,6 +88,7 @@ class Serial:
                     classes=np.zeros(model.classes),
                     mark=np.zeros(len(layout.single), np.int64),
                     stamp=np.zeros(1, np.int64),
+                    kinds=np.zeros(len(base) + 1, np.int64),
                 ),
                 Statistics(
                     level_counts=np.zeros(len(model.mu), np.int64),
@@ -111,11 +121,47 @@ class Serial:
         state.entity = start_linkage(self._model, self.layout, chain, seed, self.before)
         state.entities = int((state.entity == np.arange(len(state.entity))).sum())
 
-    def sizes(self, state: ChainState) -> Int64s:
-        """Clusters of each size, from 0 on."""
-        found = np.bincount(np.bincount(state.entity), minlength=1)
+    def kinds(self, state: ChainState) -> Int64s:
+        """Clusters of each kind, from 0 on."""
+        layout = self.layout
+        step = layout.kind_step[layout.cell_file[layout.cell]]
+        kind = np.bincount(state.entity, step).astype(np.int64)
+        found = np.bincount(kind, minlength=1)
         found[0] = 0  # records that name no cluster
         return found
+
+    def pool(self, state: ChainState, base: Floats, seed: int, chain: int) -> Pooled:
+        """Draw what blocks with shares of their own say of the common ones."""
+        from smered.kernels.shares import pool_shares
+
+        clusters = Clusters(state.entity, *self._rings)
+        found = {
+            id(desk): Pooled(np.zeros(len(base), np.int64), np.zeros(1, np.int64), np.zeros(2, np.int64))
+            for desk in self._desks
+        }
+
+        def work(desk: Desk, first: int, last: int) -> None:
+            pool_shares(
+                first, last, seed, chain, state.sweep, base, self.layout, clusters,
+                desk.scratch.kinds, *found[id(desk)],
+            )  # fmt: skip
+
+        self._over_blocks(work)
+        return Pooled(*(np.sum(part, axis=0) for part in zip(*found.values(), strict=True)))
+
+    def weigh_shares(self, state: ChainState, base: Floats) -> Int64s:
+        """Sum what blocks with shares of their own weigh, in logs (2,); see `smered.sums`."""
+        from smered.kernels.shares import weigh_shares
+
+        clusters = Clusters(state.entity, *self._rings)
+        found = {id(desk): np.zeros(2, np.int64) for desk in self._desks}
+
+        def work(desk: Desk, first: int, last: int) -> None:
+            counts, total = desk.scratch.kinds, found[id(desk)]
+            weigh_shares(first, last, base, self.layout, clusters, counts, total)
+
+        self._over_blocks(work)
+        return np.sum(list(found.values()), axis=0)
 
     def sweep(
         self, state: ChainState, parameters: Parameters, prior: LinkagePrior, seed: int, chain: int
@@ -132,7 +178,7 @@ class Serial:
         """A sweep, given the labels of each group."""
         from smered.kernels.sweep import count_blocks
 
-        prior = self.by_block(by_group, seed, chain, state.sweep, SHARING)
+        prior = self.by_block(state, by_group, seed, chain, SHARING)
         clusters = Clusters(state.entity, *self._rings)
 
         def work(desk: Desk, first: int, last: int) -> None:
@@ -146,14 +192,40 @@ class Serial:
         self, prior: LinkagePrior, seed: int, chain: int, sweep: int, when: int
     ) -> BlockPrior:
         """Share labels out over groups of blocks."""
-        log_size = self._model.log_size(prior.hyperparameters)
-        return share_over_groups(prior, log_size, self.groups.sizes, seed, chain, sweep, when)
+        log_kind = self._model.log_kind(prior.hyperparameters)
+        return share_over_groups(prior, log_kind, self.groups.sizes, seed, chain, sweep, when)
 
     def by_block(
-        self, by_group: BlockPrior, seed: int, chain: int, sweep: int, when: int
+        self, state: ChainState, by_group: BlockPrior, seed: int, chain: int, when: int
     ) -> BlockPrior:
-        """Share the labels of each group out over its blocks."""
-        return share_over_blocks(by_group, self.groups, seed, chain, sweep, when)
+        """Share the labels of each group out over its blocks; let blocks draw their own shares.
+
+        Proposals of a sweep sum these out, unless blocks rotate.
+        """
+        from smered.kernels.shares import draw_shares
+
+        prior = share_over_blocks(by_group, self.groups, seed, chain, state.sweep, when)
+        if not len(prior.base) or (when == SHARING and not self._model.rotates):
+            return prior
+        clusters = Clusters(state.entity, *self._rings)
+        log_unit = np.empty(len(prior.log_unit))
+        log_share = np.empty((len(log_unit), len(prior.base)))
+
+        def work(desk: Desk, first: int, last: int) -> None:
+            draw_shares(
+                first, last, seed, chain, state.sweep, when, prior.base, self.layout, clusters,
+                desk.scratch.kinds, log_unit, log_share,
+            )  # fmt: skip
+
+        self._over_blocks(work)
+        return prior._replace(log_unit=log_unit, log_share=log_share, base=np.empty(0))
+
+    def block_prior(
+        self, state: ChainState, prior: LinkagePrior, seed: int, chain: int, when: int
+    ) -> BlockPrior:
+        """What makes every block independent."""
+        by_group = self.by_group(prior, seed, chain, state.sweep, when)
+        return self.by_block(state, by_group, seed, chain, when)
 
     def propose(
         self, state: ChainState, parameters: Parameters, prior: BlockPrior, seed: int, chain: int
@@ -235,7 +307,7 @@ class Serial:
         chain: int,
     ) -> None:
         """Grade candidates, given the labels of each group."""
-        prior = self.by_block(by_group, seed, chain, state.sweep, SHARING_GRADES)
+        prior = self.by_block(state, by_group, seed, chain, SHARING_GRADES)
         evenness = self.evenness(state, parameters, prior)
         state.grade = grade_candidates(evenness, state.grade, before)
 
@@ -282,15 +354,30 @@ class Serial:
         self,
         state: ChainState,
         parameters: Parameters,
-        log_size: Floats,
+        prior: LinkagePrior,
         field: int,
         rates: Floats,
         seed: int,
         chain: int,
     ) -> FoundToggles:
         """Find which doubtful pairs are toggles now, and weigh all other clusters in the field."""
+        by_group = self.by_group(prior, seed, chain, state.sweep, SHARING_JOINTLY)
+        return self.find_toggles_in(state, parameters, by_group, field, rates, seed, chain)
+
+    def find_toggles_in(
+        self,
+        state: ChainState,
+        parameters: Parameters,
+        by_group: BlockPrior,
+        field: int,
+        rates: Floats,
+        seed: int,
+        chain: int,
+    ) -> FoundToggles:
+        """The same, given the labels of each group."""
         from smered.kernels.toggles import find_toggles
 
+        prior = self.by_block(state, by_group, seed, chain, SHARING_JOINTLY)
         pairs = self._toggles(field)
         clusters = Clusters(state.entity, *self._rings)
         others = np.zeros((len(self.layout.proposals), len(rates)))
@@ -300,7 +387,7 @@ class Serial:
         def work(desk: Desk, first: int, last: int) -> None:
             find_toggles(
                 first, last, seed, chain, state.sweep, field, rates, self.layout, parameters,
-                log_size, clusters, self._touched, *desk, pairs, hosts[id(desk)], others,
+                prior, clusters, self._touched, *desk, pairs, hosts[id(desk)], others,
             )  # fmt: skip
 
         agreed = self._run(work).agreed
@@ -352,7 +439,8 @@ class Serial:
         """Room for what is known of so many records and their clusters."""
         self._touched = np.empty(records, np.uint8)
         self._rings = (
-            np.empty(records, np.int32), np.empty(records, np.int32), np.empty(records)
+            np.empty(records, np.int32), np.empty(records, np.int32), np.empty(records, np.int32),
+            np.empty(records),
         )  # fmt: skip
 
     def close(self) -> None:

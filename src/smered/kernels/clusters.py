@@ -5,8 +5,8 @@ from smered.kernels.likelihood import log_weight
 from smered.kernels.mixture import is_mixture
 from smered.layout import ZERO
 
-__all__ = ["build_rings", "gather", "gather_without", "link_ring", "same_file_member"]
-__all__ += ["weigh_clusters"]
+__all__ = ["build_rings", "gather", "gather_without", "kind_of", "link_ring", "log_kind_weight"]
+__all__ += ["same_file_member", "step_of", "weigh_clusters"]
 
 
 @jit_inline
@@ -35,7 +35,30 @@ def gather_without(left_out, cluster, first, clusters, scratch):
 
 
 @jit_inline
-def link_ring(first, end, clusters, scratch):
+def step_of(record, layout):
+    """What a record adds to the kind of its cluster."""
+    return layout.kind_step[layout.cell_file[layout.cell[record]]]
+
+
+@jit_inline
+def kind_of(first, end, layout, scratch):
+    """The kind of the cluster scratch.members[first:end]."""
+    kind = ZERO
+    for i in range(first, end):
+        kind += step_of(scratch.members[i], layout)
+    return kind
+
+
+@jit_inline
+def log_kind_weight(kind, block, prior):
+    """Log W of a cluster of some kind in a block (section 4)."""
+    row = block if prior.log_share.shape[0] > 1 else 0
+    share = min(kind, prior.log_share.shape[1]) - 1
+    return prior.log_kind[kind] + prior.log_share[row, share]
+
+
+@jit_inline
+def link_ring(first, end, layout, clusters, scratch):
     """Make scratch.members[first:end] one cluster named by its first record; return the name."""
     name = scratch.members[first]
     for i in range(first + 1, end):
@@ -47,12 +70,13 @@ def link_ring(first, end, clusters, scratch):
         clusters.following[previous] = record
         previous = record
     clusters.size[name] = end - first
+    clusters.kind[name] = kind_of(first, end, layout, scratch)
     return name
 
 
 @jit
-def build_rings(start, end, clusters):
-    """Rebuild rings and sizes of a block from `entity` alone; return its number of clusters.
+def build_rings(start, end, layout, clusters):
+    """Rebuild rings, sizes and kinds of a block from `entity` alone; return its number of clusters.
 
     The order of a ring then depends on its members only, not on the moves that led to it.
     """
@@ -62,11 +86,13 @@ def build_rings(start, end, clusters):
         if name == record:
             clusters.following[record] = record
             clusters.size[record] = 1
+            clusters.kind[record] = step_of(record, layout)
             count += 1
         else:
             clusters.following[record] = clusters.following[name]
             clusters.following[name] = record
             clusters.size[name] += 1
+            clusters.kind[name] += step_of(record, layout)
     return count
 
 

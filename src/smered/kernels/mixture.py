@@ -78,6 +78,8 @@ def log_class_weights(first, size, layout, parameters, scratch):
     for field in range(layout.exact.shape[0]):
         if layout.near[field]:
             continue
+        if layout.given[field]:
+            continue
         if layout.exact[field]:
             total += weigh_exact(first, size, field, layout, parameters, scratch)
             if total == -math.inf:

@@ -4,7 +4,13 @@ import math
 
 import numpy as np
 
-from smered.kernels.clusters import gather, link_ring, same_file_member
+from smered.kernels.clusters import (
+    gather,
+    kind_of,
+    link_ring,
+    log_kind_weight,
+    same_file_member,
+)
 from smered.kernels.jit import entry, jit_inline
 from smered.kernels.likelihood import log_weight
 from smered.kernels.partners import choose_candidate, choose_record, log_chance, uniform_partner
@@ -21,6 +27,7 @@ from smered.kernels.rng import (
     uniform,
     words,
 )
+from smered.kernels.shares import count_kinds
 from smered.kernels.transfers import arrange_transfer, log_transfer_chances
 from smered.layout import UNIT, ZERO
 
@@ -28,6 +35,7 @@ __all__ = ["log_change", "log_number", "propose_blocks"]
 
 LOG_2 = math.log(2.0)
 ROUNDING_INDEX = np.int64(4294967295)  # the last index of a stream, which no proposal reaches
+LARGEST_LOG_COUNTS = 2000.0  # more than that of any change of the counts of kinds
 LARGEST_LOG_CHANCES = 50.0  # more than the log of any ratio of weights of candidates
 MERGE, SPLIT_UP, TRANSFER = 0, 2, 4  # where their proposals are counted; accepted ones after them
 COIN = np.uint64(2047)  # the bits of a word that its uniform number does not use
@@ -49,24 +57,67 @@ def legal_merge(middle, end, layout, scratch):
 
 
 @jit_inline
-def log_change(one, two, middle, size, layout, parameters, prior, clusters, scratch):
+def log_change(one, two, middle, size, block, layout, parameters, prior, clusters, scratch):
     """Log ratio of the target if clusters gave way to others, and the log weights of those.
 
     Clusters `one` and `two`, or a single one if these are equal, give way to members[:middle] and
     members[middle:size], or a single one if middle = size. The prior's factor for their number is
     left out.
     """
-    log_ratio = -clusters.log_weight[one] - prior.log_size[clusters.size[one]]
+    log_ratio = -clusters.log_weight[one] - log_kind_weight(clusters.kind[one], block, prior)
     if two != one:
-        log_ratio -= clusters.log_weight[two] + prior.log_size[clusters.size[two]]
+        log_ratio -= clusters.log_weight[two] + log_kind_weight(clusters.kind[two], block, prior)
     left, right = 0.0, 0.0
     first = ZERO
     for last in (middle, size):
         if last > first:
             left, right = right, log_weight(first, last - first, layout, parameters, scratch)
-            log_ratio += right + prior.log_size[last - first]
+            kind = kind_of(first, last, layout, scratch)
+            log_ratio += right + log_kind_weight(kind, block, prior)
         first = last
     return log_ratio, left, right
+
+
+@jit_inline
+def log_change_of_counts(one, two, middle, size, pooling, layout, prior, clusters, scratch):
+    """Log ratio of a block's prior, its shares summed out, and the counts after the change (25).
+
+    scratch.kinds holds the block's clusters of each kind, its last entry the sum of all.
+    """
+    counts, base = scratch.kinds, prior.base
+    last = base.shape[0]
+    ratio = 1.0
+    for i in range(1 if one == two else 2):
+        kind = min(clusters.kind[one if i == 0 else two], last) - 1
+        counts[kind] -= 1
+        counts[last] -= 1
+        ratio *= (pooling + counts[last]) / ((counts[last] + 1.0) * (base[kind] + counts[kind]))
+    first = ZERO
+    for end in (middle, size):
+        if end > first:
+            kind = min(kind_of(first, end, layout, scratch), last) - 1
+            ratio *= (base[kind] + counts[kind]) * (counts[last] + 1.0) / (pooling + counts[last])
+            counts[kind] += 1
+            counts[last] += 1
+        first = end
+    return math.log(ratio)
+
+
+@jit_inline
+def undo_change_of_counts(one, two, middle, size, layout, prior, clusters, scratch):
+    """Give scratch.kinds back what it was."""
+    counts, last = scratch.kinds, prior.base.shape[0]
+    first = ZERO
+    for end in (middle, size):
+        if end > first:
+            counts[min(kind_of(first, end, layout, scratch), last) - 1] -= 1
+            counts[last] -= 1
+        first = end
+    counts[min(clusters.kind[one], last) - 1] += 1
+    counts[last] += 1
+    if two != one:
+        counts[min(clusters.kind[two], last) - 1] += 1
+        counts[last] += 1
 
 
 @jit_inline
@@ -83,12 +134,12 @@ def log_number(more, log_unit, free):
 
 
 @jit_inline
-def link_pieces(middle, size, left, right, clusters, scratch):
+def link_pieces(middle, size, left, right, layout, clusters, scratch):
     """Make clusters of members[:middle] and members[middle:size], with these log weights."""
     first = ZERO
     for last in (middle, size):
         if last > first:
-            name = link_ring(first, last, clusters, scratch)
+            name = link_ring(first, last, layout, clusters, scratch)
             clusters.log_weight[name] = left if last < size else right
         first = last
 
@@ -145,6 +196,9 @@ def propose_blocks(
         spare = stream(seed, chain, sweep, layout.block_name[block], SPLIT)
         used = ZERO
         log_unit, free = prior.log_unit[block], prior.free[block]
+        collapsed, pooling = prior.base.shape[0] > 0, prior.base.sum()
+        if collapsed:
+            count_kinds(start, end, layout, clusters, scratch.kinds)
         expected = layout.proposals[block]
         proposals = int(expected)
         if uniform(words(choices, ROUNDING_INDEX)[0]) < expected - proposals:
@@ -213,15 +267,22 @@ def propose_blocks(
                     log_back = (size - 2) * LOG_2
 
             log_ratio, left, right = log_change(
-                one, two, middle, size, layout, parameters, prior, clusters, scratch
+                one, two, middle, size, block, layout, parameters, prior, clusters, scratch
             )
             log_ratio += log_number(more, log_unit, free) + log_back
+            counted = collapsed and log_ratio > LEAST_LOG_UNIFORM - LARGEST_LOG_COUNTS
+            if counted:
+                log_ratio += log_change_of_counts(
+                    one, two, middle, size, pooling, layout, prior, clusters, scratch
+                )
             if move == TRANSFER:
                 moves[TRANSFER] += 1
                 if log_ratio > LEAST_LOG_UNIFORM - LARGEST_LOG_CHANCES:
                     log_ratio += log_transfer_chances(record, rival, one, two, layout, clusters)
             if accepted(log_ratio, decision):
-                link_pieces(middle, size, left, right, clusters, scratch)
+                link_pieces(middle, size, left, right, layout, clusters, scratch)
                 moves[move + 1] += 1
                 if free >= 0:
                     free -= more
+            elif counted:
+                undo_change_of_counts(one, two, middle, size, layout, prior, clusters, scratch)

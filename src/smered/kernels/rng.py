@@ -15,10 +15,12 @@ __all__ = [
     "CLASS",
     "DISTORT",
     "EXTRA",
+    "POOL",
     "PROPOSE",
     "ROTATE",
     "ROTATE_EXTRA",
     "SETTLE",
+    "SHARE",
     "SPLIT",
     "TOGGLE",
 ]
@@ -27,7 +29,7 @@ __all__ += ["stream", "uniform", "words"]
 
 # What a stream is for. Streams of different purpose never share a number.
 PROPOSE, SPLIT, TRUE, EXTRA, DISTORT, CHOOSE, TOGGLE = map(np.int64, range(7))
-ROTATE, ROTATE_EXTRA, CLASS, SETTLE = map(np.int64, range(7, 11))
+ROTATE, ROTATE_EXTRA, CLASS, SETTLE, SHARE, POOL = map(np.int64, range(7, 13))
 PURPOSES = 16
 
 MASK = np.uint64(0xFFFFFFFF)

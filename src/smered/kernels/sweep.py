@@ -17,7 +17,7 @@ def weigh_blocks(first, last, layout, parameters, clusters, scratch):
     """Rebuild the rings of blocks first..last-1 and weigh their clusters."""
     for block in range(first, last):
         start, end = layout.block_start[block], layout.block_start[block + 1]
-        build_rings(start, end, clusters)
+        build_rings(start, end, layout, clusters)
         weigh_clusters(start, end, layout, parameters, clusters, scratch)
 
 
@@ -31,7 +31,7 @@ def count_blocks(
     """
     for block in range(first, last):
         start, end = layout.block_start[block], layout.block_start[block + 1]
-        statistics.entities[0] += build_rings(start, end, clusters)
+        statistics.entities[0] += build_rings(start, end, layout, clusters)
         for record in range(start, end):
             if clusters.entity[record] == record:
                 scaled = clusters.log_weight[record] * UNITS
@@ -47,7 +47,7 @@ def chosen_blocks(
 ):
     """Write true values of blocks first..last-1 in some fields; see `draw_chosen`."""
     for block in range(first, last):
-        build_rings(layout.block_start[block], layout.block_start[block + 1], clusters)
+        build_rings(layout.block_start[block], layout.block_start[block + 1], layout, clusters)
         draw_chosen(block, seed, chain, sweep, chosen, layout, parameters, clusters, scratch, true)
 
 
@@ -57,7 +57,7 @@ def latent_blocks(
 ):
     """Write y and z of blocks first..last-1; see `draw_latent`."""
     for block in range(first, last):
-        build_rings(layout.block_start[block], layout.block_start[block + 1], clusters)
+        build_rings(layout.block_start[block], layout.block_start[block + 1], layout, clusters)
         draw_latent(
             block, seed, chain, sweep, layout, parameters, clusters, scratch, true, distorted
         )

@@ -9,7 +9,15 @@ import math
 
 import numpy as np
 
-from smered.kernels.clusters import build_rings, gather, gather_without, link_ring
+from smered.kernels.clusters import (
+    build_rings,
+    gather,
+    gather_without,
+    kind_of,
+    link_ring,
+    log_kind_weight,
+    step_of,
+)
 from smered.kernels.jit import entry, jit_inline
 from smered.kernels.latent import agreed_level
 from smered.kernels.likelihood import log_weight
@@ -47,7 +55,7 @@ def mark(size, what, touched, scratch):
 
 
 @jit_inline
-def examine(at, field, touched, layout, parameters, log_size, clusters, scratch, toggles):
+def examine(at, block, field, touched, layout, parameters, prior, clusters, scratch, toggles):
     """Take pair `at` as a toggle if it can be one.
 
     It can if neither record was touched yet, the mover is alone or with the anchor, and the host,
@@ -79,7 +87,9 @@ def examine(at, field, touched, layout, parameters, log_size, clusters, scratch,
     toggles.together[at] = together
     toggles.level[at] = level
     gain -= apart
-    toggles.log_gain[at] = gain + log_size[size + 1] - log_size[size] - log_size[1]
+    host, own = kind_of(ZERO, size, layout, scratch), step_of(mover, layout)
+    gain += log_kind_weight(host + own, block, prior) - log_kind_weight(host, block, prior)
+    toggles.log_gain[at] = gain - log_kind_weight(own, block, prior) - prior.log_unit[block]
 
 
 @jit_inline
@@ -113,7 +123,7 @@ def log_cluster(size, field, rate, layout, parameters, scratch):
 
 @entry
 def find_toggles(
-    first, last, seed, chain, sweep, field, rates, layout, parameters, log_size, clusters, touched,
+    first, last, seed, chain, sweep, field, rates, layout, parameters, prior, clusters, touched,
     scratch, statistics, toggles, hosts, others,
 ):  # fmt: skip
     """Find the toggles of blocks first..last-1 and weigh all other clusters in the field.
@@ -125,7 +135,7 @@ def find_toggles(
     least = layout.field_start[field]
     for block in range(first, last):
         start, end = layout.block_start[block], layout.block_start[block + 1]
-        build_rings(start, end, clusters)
+        build_rings(start, end, layout, clusters)
         touched[start:end] = FREE
         begin = toggles.block_start[block]
         pairs = toggles.block_start[block + 1] - begin
@@ -135,7 +145,7 @@ def find_toggles(
             for i in range(pairs):
                 at = begin + (i + turn) % pairs
                 examine(
-                    at, field, touched, layout, parameters, log_size, clusters, scratch, toggles
+                    at, block, field, touched, layout, parameters, prior, clusters, scratch, toggles
                 )
                 if toggles.shown[at] > 0:
                     hosts[toggles.shown[at], toggles.level[at] - least] += 1
@@ -215,8 +225,8 @@ def set_toggles(first, last, layout, clusters, scratch, toggles):
             if toggles.wanted[at]:
                 scratch.members[0] = mover
                 size = gather(np.int64(toggles.anchor[at]), UNIT, clusters, scratch)
-                link_ring(ZERO, size, clusters, scratch)
+                link_ring(ZERO, size, layout, clusters, scratch)
             else:
                 size = gather(mover, ZERO, clusters, scratch)
-                link_ring(ZERO, UNIT, clusters, scratch)
-                link_ring(UNIT, size, clusters, scratch)
+                link_ring(ZERO, UNIT, layout, clusters, scratch)
+                link_ring(UNIT, size, layout, clusters, scratch)

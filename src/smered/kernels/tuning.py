@@ -4,14 +4,24 @@ import math
 
 import numpy as np
 
-from smered.kernels.clusters import build_rings, gather, same_file_member, weigh_clusters
+from smered.kernels.clusters import (
+    build_rings,
+    gather,
+    log_kind_weight,
+    same_file_member,
+    step_of,
+    weigh_clusters,
+)
 from smered.kernels.jit import entry, jit_inline
+from smered.kernels.likelihood import log_weight
 from smered.kernels.moves import log_change, log_number
 from smered.kernels.partners import build_alias
 from smered.kernels.transfers import arrange_transfer
 from smered.layout import UNIT, ZERO
 
 __all__ = ["alias_blocks", "measure_evenness"]
+
+PLAUSIBLE = 0.002  # evenness of pairs that would be linked if there were no other records
 
 
 @entry
@@ -23,7 +33,9 @@ def alias_blocks(block_start, weight, cut, alias):
 
 
 @jit_inline
-def log_odds(record, candidate, log_unit, free, layout, parameters, prior, clusters, scratch):
+def log_odds(
+    record, candidate, block, log_unit, free, layout, parameters, prior, clusters, scratch
+):
     """Log odds of the record being with the candidate, everything else staying as it is.
 
     Up to its sign, and without Hastings factors: where the two are together, of the record leaving
@@ -41,9 +53,19 @@ def log_odds(record, candidate, log_unit, free, layout, parameters, prior, clust
         middle, size = arrange_transfer(record, rival, two, clusters, scratch)
         more = 0
     log_ratio, _, _ = log_change(
-        one, two, middle, size, layout, parameters, prior, clusters, scratch
+        one, two, middle, size, block, layout, parameters, prior, clusters, scratch
     )
     return log_ratio + log_number(more, log_unit, free)
+
+
+@jit_inline
+def log_odds_alone(record, candidate, block, log_unit, layout, parameters, prior, scratch):
+    """Log odds of a record being with the candidate if both are with no other record."""
+    scratch.members[0], scratch.members[1] = record, candidate
+    log_ratio = log_weight(ZERO, UNIT + UNIT, layout, parameters, scratch) - log_unit
+    one, two = step_of(record, layout), step_of(candidate, layout)
+    log_ratio += log_kind_weight(one + two, block, prior)
+    return log_ratio - log_kind_weight(one, block, prior) - log_kind_weight(two, block, prior)
 
 
 @entry
@@ -51,17 +73,23 @@ def measure_evenness(first, last, layout, parameters, prior, clusters, scratch, 
     """Write exp(-|log odds|) of every candidate of blocks first..last-1 to evenness.
 
     It is 1 where a proposal is as likely to be accepted as to be undone, near 0 where the answer
-    is certain either way.
+    is certain either way. Two records that are surely linked are not quite as certain: when other
+    links have parted them, a proposal must bring them together again.
     """
     for block in range(first, last):
         start, end = layout.block_start[block], layout.block_start[block + 1]
-        build_rings(start, end, clusters)
+        build_rings(start, end, layout, clusters)
         weigh_clusters(start, end, layout, parameters, clusters, scratch)
         log_unit, free = prior.log_unit[block], prior.free[block]
         for record in range(start, end):
             for i in range(layout.candidate_start[record], layout.candidate_start[record + 1]):
                 odds = log_odds(
-                    record, layout.candidates[i], log_unit, free, layout, parameters, prior,
-                    clusters, scratch,
+                    record, layout.candidates[i], block, log_unit, free, layout, parameters,
+                    prior, clusters, scratch,
                 )  # fmt: skip
                 evenness[i] = math.exp(-abs(odds))
+                alone = log_odds_alone(
+                    record, layout.candidates[i], block, log_unit, layout, parameters, prior,
+                    scratch,
+                )  # fmt: skip
+                evenness[i] = max(evenness[i], PLAUSIBLE * math.exp(min(alone, 0.0)))

@@ -176,9 +176,8 @@ def field_evidence(
             log_theta = np.log(draw.theta[shown.level])
             counts = np.diff(np.append(shown.start, len(shown.value)))
             one = np.diff(np.append(shown.first, len(shown.owner))) == 1
-            found[who, column] = np.where(
-                one, -(counts[shown.first] - 1) * log_theta[shown.first], -np.inf
-            )
+            told = 0.0 if model.given[column] else -(counts[shown.first] - 1) * log_theta[shown.first]
+            found[who, column] = np.where(one, told, -np.inf)
             continue
         log_weight, unseen = shown.log_weights(draw)
         top = np.maximum(np.maximum.reduceat(log_weight, shown.first), 0.0)

@@ -1,4 +1,4 @@
-"""Priors on the linkage: a partition into N clusters weighs V[N] * prod over clusters W[size].
+"""Priors on the linkage: a partition into N clusters weighs V[N] * prod over clusters W[kind].
 
 V couples the blocks. Each prior therefore says how to condition on an auxiliary draw, once per
 sweep, given which blocks are independent (docs/mathematics.md, section 4). Kernels see nothing but
@@ -9,9 +9,10 @@ restrictions, conditioned on the partition being legal. Its normalising constant
 the hyperparameters, which makes their update exact under any restriction.
 """
 
-from smered.priors.prior import Prior
+from smered.priors.prior import Prior, PriorChoice
 from smered.priors.restaurant import Ewens, PitmanYor
 from smered.priors.sizes import ClusterSizes
 from smered.priors.uniform import UniformLabels, UniformPartitions
 
-__all__ = ["ClusterSizes", "Ewens", "PitmanYor", "Prior", "UniformLabels", "UniformPartitions"]
+__all__ = ["ClusterSizes", "Ewens", "PitmanYor", "Prior", "PriorChoice", "UniformLabels"]
+__all__ += ["UniformPartitions"]

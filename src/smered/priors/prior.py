@@ -1,17 +1,32 @@
 """What the sampler asks of a prior on the linkage, and what several priors share."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from smered.layout import Bools, Floats, Int64s
 
-__all__ = ["Prior", "slice_step"]
+__all__ = ["Pooled", "Prior", "PriorChoice", "SameEverywhere", "slice_step"]
+
+
+class Pooled(NamedTuple):
+    """What the blocks say of the shares they have in common, drawn given the linkage (24)."""
+
+    tables: Int64s  # (K,) draws of each kind from the common shares
+    stopped: Int64s  # (1,)
+    log_mass: Int64s  # (2,) sum of the logarithms of what each block leaves; see `smered.sums`
 
 
 class Prior(Protocol):
-    """What the sampler asks of a prior. n records, N entities; `values` are hyperparameters."""
+    """What the sampler asks of a prior. n records, N entities; `values` are hyperparameters.
+
+    The kind of a cluster is the sum of `steps` over the files of its records: with steps of 1 its
+    size, with powers of 2 the set of its files.
+    """
+
+    steps: Int64s  # (k,)
+    by_block: bool  # whether each block draws shares of its own, of kinds
 
     @property
     def hyperparameters(self) -> tuple[str, ...]:
@@ -22,8 +37,17 @@ class Prior(Protocol):
         """First values of the learned hyperparameters."""
         ...
 
-    def update(self, values: Floats, sizes: Int64s, rng: np.random.Generator) -> Floats:
-        """Draw the learned hyperparameters given how many clusters of each size there are."""
+    def base(self, values: Floats) -> Floats:
+        """Dirichlet hyperparameters of each block's own shares (K,); empty if it has none."""
+        ...
+
+    def update(
+        self, values: Floats, kinds: Int64s, pooled: Pooled | None, rng: np.random.Generator
+    ) -> Floats:
+        """Draw the learned hyperparameters given how many clusters of each kind there are.
+
+        `pooled` is what blocks with shares of their own say.
+        """
         ...
 
     def condition(
@@ -35,17 +59,34 @@ class Prior(Protocol):
         """
         ...
 
-    def log_size(self, largest: int, values: Floats) -> Floats:
-        """Log W for sizes 0 to `largest` (size 0 is never read)."""
+    def log_kind(self, largest: int, values: Floats) -> Floats:
+        """Log W of every kind of cluster of up to `largest` records, blocks' own shares apart."""
         ...
 
     def log_entities(self, values: Floats, entities: int, records: int) -> float:
-        """Log V[N], plus the log density of the learned hyperparameters."""
+        """Log V[N], blocks' own apart, plus the log density of the learned hyperparameters."""
         ...
 
-    def for_files(self, files: Sequence[str], records: Int64s, single: Bools) -> "Prior":
+
+class PriorChoice(Protocol):
+    """What a user gives: a prior for any files."""
+
+    def for_files(
+        self, files: Sequence[str], records: Int64s, single: Bools, blocks: int
+    ) -> Prior:
         """The prior for these files, given their records and which of them hold no duplicates."""
         ...
+
+
+class SameEverywhere:
+    """What priors share that look at the sizes of clusters alone, in all blocks alike."""
+
+    steps: Int64s = np.ones(1, np.int64)
+    by_block: bool = False
+
+    def base(self, values: Floats) -> Floats:
+        """No block has shares of its own."""
+        return np.empty(0)
 
 
 def slice_step(

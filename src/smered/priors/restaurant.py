@@ -9,13 +9,13 @@ import numpy as np
 
 from smered.errors import ConfigError
 from smered.layout import UNLIMITED, Bools, Floats, Int64s
-from smered.priors.prior import slice_step
+from smered.priors.prior import Pooled, SameEverywhere, slice_step
 
 __all__ = ["Ewens", "PitmanYor"]
 
 
 @dataclass(frozen=True)
-class PitmanYor:
+class PitmanYor(SameEverywhere):
     """The two-parameter Chinese restaurant process: V[N] = prod_{i<N} (c + i d) / (c)_n.
 
     `discount` d is fixed, in [0, 1), or learned when None, with a uniform prior. `concentration` c
@@ -49,9 +49,11 @@ class PitmanYor:
         first = {"concentration": records / 2, "discount": 0.5}
         return np.array([first[name] for name in self.hyperparameters])
 
-    def update(self, values: Floats, sizes: Int64s, rng: np.random.Generator) -> Floats:
+    def update(
+        self, values: Floats, kinds: Int64s, pooled: Pooled | None, rng: np.random.Generator
+    ) -> Floats:
         """Draw each by a slice-sampling step: log concentration, log odds of the discount."""
-        entities, records = int(sizes.sum()), int(np.arange(len(sizes)) @ sizes)
+        entities, records = int(kinds.sum()), int(np.arange(len(kinds)) @ kinds)
         drawn = values.copy()
         for i, name in enumerate(self.hyperparameters):
 
@@ -62,7 +64,7 @@ class PitmanYor:
                     return self.log_entities(value, entities, records) + x
                 if not 0 < value[i] < 1:
                     return -math.inf
-                log_sizes = float(self.log_size(len(sizes) - 1, value) @ sizes)
+                log_sizes = float(self.log_kind(len(kinds) - 1, value) @ kinds)
                 jacobian = math.log(value[i]) + math.log1p(-value[i])
                 return self.log_entities(value, entities, records) + log_sizes + jacobian
 
@@ -84,7 +86,7 @@ class PitmanYor:
         t = rng.standard_gamma(concentration / discount + entities)
         return math.log(discount * t), UNLIMITED
 
-    def log_size(self, largest: int, values: Floats) -> Floats:
+    def log_kind(self, largest: int, values: Floats) -> Floats:
         """Log (1 - d)_{s-1}, a rising factorial."""
         sizes = np.arange(1, largest, dtype=np.float64)
         discount = self._fixed(values)[1]
@@ -113,7 +115,9 @@ class PitmanYor:
             discount = float(values[-1])
         return concentration, discount
 
-    def for_files(self, files: Sequence[str], records: Int64s, single: Bools) -> Self:
+    def for_files(
+        self, files: Sequence[str], records: Int64s, single: Bools, blocks: int
+    ) -> Self:
         """The same for all files: conditioned on the partition being legal."""
         return self
 

@@ -7,11 +7,12 @@ from typing import Self
 import numpy as np
 
 from smered.layout import UNLIMITED, Bools, Floats, Int64s
+from smered.priors.prior import Pooled, SameEverywhere
 
 __all__ = ["UniformLabels", "UniformPartitions"]
 
 
-class Fixed:
+class Fixed(SameEverywhere):
     """What priors share that learn nothing and do not look at the sizes of clusters: W = 1."""
 
     hyperparameters: tuple[str, ...] = ()
@@ -29,15 +30,19 @@ class Fixed:
         """Nothing is learned."""
         return np.empty(0)
 
-    def update(self, values: Floats, sizes: Int64s, rng: np.random.Generator) -> Floats:
+    def update(
+        self, values: Floats, kinds: Int64s, pooled: Pooled | None, rng: np.random.Generator
+    ) -> Floats:
         """Nothing is learned."""
         return values
 
-    def log_size(self, largest: int, values: Floats) -> Floats:
+    def log_kind(self, largest: int, values: Floats) -> Floats:
         """W = 1."""
         return np.zeros(largest + 1)
 
-    def for_files(self, files: Sequence[str], records: Int64s, single: Bools) -> Self:
+    def for_files(
+        self, files: Sequence[str], records: Int64s, single: Bools, blocks: int
+    ) -> Self:
         """The same for all files: conditioned on the partition being legal."""
         return self
 

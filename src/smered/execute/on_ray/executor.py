@@ -11,7 +11,15 @@ from smered.labels import share_over_groups
 from smered.layout import BlockPrior, Floats, Int32s, Int64s, LinkagePrior, Parameters, Statistics
 from smered.model import Model
 from smered.rotating import choose_fields
-from smered.state import ROTATING, SHARING, SHARING_GRADES, ChainState, generator
+from smered.priors.prior import Pooled
+from smered.state import (
+    ROTATING,
+    SHARING,
+    SHARING_GRADES,
+    SHARING_JOINTLY,
+    ChainState,
+    generator,
+)
 from smered.store.parts import Receipts, Span
 from smered.store.schema import Receipt
 from smered.tuning import add_totals
@@ -43,13 +51,22 @@ class OnRay:
         """Link records for the first time."""
         state.entities = sum(self.ask("start", seed))
 
-    def sizes(self, state: ChainState) -> Int64s:
-        """Clusters of each size, from 0 on."""
-        parts = self._run("sizes", state)
+    def kinds(self, state: ChainState) -> Int64s:
+        """Clusters of each kind, from 0 on."""
+        parts = self._run("kinds", state)
         total = np.zeros(max(map(len, parts)), np.int64)
         for part in parts:
             total[: len(part)] += part
         return total
+
+    def pool(self, state: ChainState, base: Floats, seed: int, chain: int) -> Pooled:
+        """Draw what blocks with shares of their own say of the common ones."""
+        parts = self._run("pool", state, base, seed, chain)
+        return Pooled(*(np.sum(each, axis=0) for each in zip(*parts, strict=True)))
+
+    def weigh_shares(self, state: ChainState, base: Floats) -> Int64s:
+        """Sum what blocks with shares of their own weigh, in logs (2,); see `smered.sums`."""
+        return np.sum(self._run("weigh_shares", state, base), axis=0)
 
     def sweep(
         self, state: ChainState, parameters: Parameters, prior: LinkagePrior, seed: int, chain: int
@@ -78,8 +95,8 @@ class OnRay:
     def _share(
         self, prior: LinkagePrior, seed: int, chain: int, sweep: int, when: int
     ) -> BlockPrior:
-        log_size = self._model.log_size(prior.hyperparameters)
-        return share_over_groups(prior, log_size, self._groups, seed, chain, sweep, when)
+        log_kind = self._model.log_kind(prior.hyperparameters)
+        return share_over_groups(prior, log_kind, self._groups, seed, chain, sweep, when)
 
     def tune(self, state: ChainState, informed: float, uniform: float) -> None:
         """Go on with so many proposals by the grades of candidates, and so many uniform ones."""
@@ -96,15 +113,16 @@ class OnRay:
         self,
         state: ChainState,
         parameters: Parameters,
-        log_size: Floats,
+        prior: LinkagePrior,
         field: int,
         rates: Floats,
         seed: int,
         chain: int,
     ) -> FoundToggles:
         """Find which doubtful pairs are toggles now, and weigh all other clusters in the field."""
-        arguments = (parameters, log_size, field, rates, seed, chain)
-        parts = self._run("find_toggles", state, *arguments)
+        by_group = self._share(prior, seed, chain, state.sweep, SHARING_JOINTLY)
+        arguments = (parameters, by_group, field, rates, seed, chain)
+        parts = self._run("find_toggles_in", state, *arguments)
         return FoundToggles(*(sum(each) for each in zip(*parts, strict=True)))
 
     def weigh_toggles(self, field: int, kinds: Int32s, log_odds: Floats) -> Int64s:
@@ -173,9 +191,9 @@ class RotatingOnRay(OnRay):
         given = (state.sweep, tables, fields)
         parts = self._exchange("give_rotated", (*given, seed), "rotate", given)
         group_sizes, linkable, largest = zip(*parts, strict=True)
-        log_size = self._model.log_size(prior.hyperparameters, max(largest))
+        log_kind = self._model.log_kind(prior.hyperparameters, max(largest))
         sizes = np.sum(group_sizes, axis=0)
-        by_group = share_over_groups(prior, log_size, sizes, seed, chain, state.sweep, SHARING)
+        by_group = share_over_groups(prior, log_kind, sizes, seed, chain, state.sweep, SHARING)
         return add_up(self.ask("sweep", tables, by_group, sum(linkable), seed))
 
     def follow(self, draw: int) -> None:
