@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from smered.config import Configuration, FieldTable
 from smered.config.schema import FieldType
+from smered.dependence import find_groups, follows
 from smered.fields.near import as_number, read_dates
 from smered.layout import Int32s
 from smered.records import as_text, number_rows, ordinary, plain
@@ -33,6 +34,8 @@ STABLE_NAME = re.compile(
 )
 MARKERS = {"na", "n/a", "nan", "null", "none", "nil", ".", "-", "--", "?", "unknown", "missing"}
 MARKERS |= {"not known", "unk", "#n/a", "-9", "-99", "-999"}
+NUMBERS = re.compile(r"\d+")
+LEAST_YEAR, LATEST = 1700, 99991231  # of numbers that tell when, as years or dates
 FEW_LEVELS = 40  # up to so many values, a column is taken as categories
 MOST = 0.9  # of a column's values make its type
 COMMON = 100  # records to a number, from which numbers are taken as categories
@@ -143,8 +146,15 @@ def guess(
                 fields[column.name] = FieldTable(type=kind).model_dump()
                 reasons[f"fields.{column.name}"] = f"{kind}, {why}; {missing_share(column)}"
         fields = {name: fields[name] for name in names if name in fields}
+    files = list(tables) if data["file_column"] is None else columns[data["file_column"]].values
+    if not data["time_order"] and len(files) > 1:
+        data["time_order"] = order_in_time(files)
+        if data["time_order"]:
+            reasons["time_order"] = "by the numbers in the names of the files"
+    groups = [] if given.fields else join_columns(fields, columns, data, reasons)
     if not data["blocks"]:
-        compared = [columns[name] for name in fields if name in columns]
+        joined = {name for members in groups for name in members}
+        compared = [columns[name] for name in fields if name in columns and name not in joined]
         data["blocks"], reasons["blocks"] = find_blocks(compared)
     if not given.fields:
         for name in data["blocks"]:
@@ -158,6 +168,58 @@ def guess(
         reasons["files"] = "the password is left out; give it in PGPASSWORD or ~/.pgpass"
     content = given.model_dump() | {"data": data, "fields": fields}
     return Configuration.model_validate(content), reasons
+
+
+def order_in_time(files: list[str]) -> list[str]:
+    """Files in the order of the one number or date that tells their names apart, if there is one.
+
+    >>> order_in_time(["survey_1989.csv", "survey_1982.csv"])
+    ['survey_1982.csv', 'survey_1989.csv']
+    >>> order_in_time(["clinic", "register"])
+    []
+    """
+    numbers = [NUMBERS.findall(file) for file in files]
+    stems = {NUMBERS.sub("#", file) for file in files}
+    if len(stems) != 1 or not all(numbers):
+        return []
+    values = [tuple(int(number) for number in found) for found in numbers]
+    varying = sum(len(set(column)) > 1 for column in zip(*values, strict=True))
+    if (
+        len(set(values)) < len(files)
+        or varying != 1
+        or not any(LEAST_YEAR <= number <= LATEST for number in values[0])
+    ):
+        return []
+    return [file for _, file in sorted(zip(values, files, strict=True))]
+
+
+def join_columns(
+    fields: dict[str, Any],
+    columns: Mapping[str, Profile],
+    data: dict[str, Any],
+    reasons: dict[str, str],
+) -> list[tuple[str, ...]]:
+    """Read columns that change together as one field; return the groups."""
+    categories = {
+        name: columns[name].codes
+        for name, table in fields.items()
+        if table["type"] == "categorical" and name not in data["blocks"]
+        and columns[name].levels > 2  # columns of two values agree too often to tell
+    }  # fmt: skip
+    groups = find_groups(categories)
+    for members, pair in groups:
+        for name in members:
+            del fields[name]
+            reasons.pop(f"fields.{name}", None)
+        label = " | ".join(members)
+        changes = bool(data["time_order"])
+        table = FieldTable(type="joint", columns=list(members), changes=changes or None)
+        fields[label] = table.model_dump()
+        reasons[f"fields.{label}"] = (
+            f"joint, for {pair.sentence}: they are one thing, which counts once"
+            + ("; it may be another in a later file" if changes else "")
+        )
+    return [members for members, _ in groups]
 
 
 def find_markers(columns: Any) -> list[str]:
@@ -220,12 +282,7 @@ def is_misspelt(column: Profile) -> bool:
 def determined(column: Profile, others: Iterable[Profile]) -> str:
     """Why a column tells nothing more than another, if it does not."""
     for other in others:
-        both = (column.codes >= 0) & (other.codes >= 0)
-        known = number_rows([other.codes[both]], int(both.sum()))
-        pairs = number_rows([other.codes[both], column.codes[both]], int(both.sum()))
-        groups = int(known.max(initial=-1)) + 1
-        telling = groups <= both.sum() / 10  # else other values are too rare to tell
-        if both.any() and telling and int(pairs.max()) + 1 == groups and column.levels > 1:
+        if follows(column.codes, other.codes):
             return f"follows from {other.name!r}: comparing both would count the same thing twice"
     return ""
 

@@ -23,11 +23,12 @@ RATES, STEP = 12, 0.15  # rates that a draw chooses from, and the step between t
 def doubtful_fields(execute: Executor, model: Model, worthwhile: float = WORTHWHILE) -> list[int]:
     """The fields in which doubtful candidates differ, where these are many.
 
-    There are none if rates differ by file or there are latent classes, nor near fields.
+    There are none if rates differ by file or there are latent classes, nor fields that are near or
+    change over time.
     """
     if model.rate_rows > 1 or model.classes > 1:
         return []
-    may_differ = np.flatnonzero(~model.exact & ~model.near).tolist()
+    may_differ = np.flatnonzero(~model.exact & ~model.near & ~model.changing).tolist()
     doubt = execute.find_doubtful(may_differ)
     least = worthwhile * max(doubt.values(), default=0)
     return [field for field in may_differ if doubt.get(field, 0) >= max(least, 1)]

@@ -51,6 +51,8 @@ class Layout(NamedTuple):
     cell_file: Int32s  # (G,) file of each cell
     single: Bools  # (k,) files that hold no two records of one entity
     kind_step: Int64s  # (k,) what a record of each file adds to the kind of its cluster
+    changing: Bools  # (p,) fields whose true value changes over time
+    time: Int64s  # (k,) when each file stands in the order of time
     rate_row: Int32s  # (k,) row of each file in the table of distortion rates
     candidate_start: Int64s  # (n + 1,) where each record's candidates begin
     candidates: Int32s  # records worth proposing with a record
@@ -75,6 +77,7 @@ class Parameters(NamedTuple):
     closeness: Floats  # (p,) share of slips among distorted values, 0 where values agree or differ
     class_weight: Floats  # (C,) share of each latent class; one class if there are none
     class_theta: Floats  # (T, C) probability of a true value in a class, or (1, 1)
+    kept: Floats  # (k, k, p) probability that a value did not change between two times
     small: int  # clusters up to this size are weighed by products, larger ones in logs
 
 
@@ -129,6 +132,10 @@ class Scratch(NamedTuple):
     classes: Floats  # (C,) weights of the latent classes of the cluster being weighed
     mark: Int64s  # (k,) stamp of the last merge that met a file
     stamp: Int64s  # (1,)
+    ordered: Int32s  # (largest cluster,) a cluster's records in the order of time
+    edge: Int64s  # (k + 1,) where the records of each time begin
+    reach: Floats  # (k + 1,) log weight of the records of the first times
+    cut: Bools  # (k + 1,) times at which the true value is another
     kinds: Int64s  # (K + 1,) clusters of a block by kind, and all of them
 
 
@@ -140,6 +147,8 @@ class Statistics(NamedTuple):
     telling: Int64s  # (R, p) values that are not the only ones of their cluster and field
     slips: Int64s  # (R, p) distorted values that fell near the true one
     agreed: Int64s  # (MOST_AGREED + 1, T) clusters by how many values they show, all of one level
+    changed: Int64s  # (k - 1, p) values that changed from one time to the next
+    exposed: Int64s  # (k - 1, p) values that might have
     class_counts: Int64s  # (C,) entities in each latent class
     class_levels: Int64s  # (T, C) true values in each latent class, or (1, 1)
     moves: Int64s  # (6,) merges, splits and transfers: proposed and accepted, in turn

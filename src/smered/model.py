@@ -39,7 +39,8 @@ class Model:
     at most so many latent classes, except in fields whose distorted values fall near the true one.
     `duplicates` says whether a file may hold two records of one entity: for all files at once, or
     for each file by name (files not named may). `distortion` is "field" for one distortion rate
-    per field, "file" for one per file and field. `pairs` decides only the speed.
+    per field, "file" for one per file and field. `time_order` names the files from the earliest to
+    the latest, where fields change over time. `pairs` decides only the speed.
     """
 
     records: Records
@@ -49,6 +50,7 @@ class Model:
     prior: PriorChoice = field(default_factory=ClusterSizes)
     pairs: PairChoice = field(default_factory=InformedPairs)
     classes: int = 1
+    time_order: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= self.classes <= MOST_CLASSES:
@@ -65,11 +67,28 @@ class Model:
                     raise ConfigError(
                         f"duplicates: no file {file!r}; {suggest(file, self.records.files)}"
                     )
+        self.check_times()
         names = [part.name for part in as_fields(self.fields)]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise ConfigError(f"field {repeated[0]!r} is given twice")
         self.check_size()
+
+    def check_times(self) -> None:
+        """Refuse an order of time that is not one of all files, or that is needed and missing."""
+        files = self.records.files
+        changing = [part.name for part in as_fields(self.fields) if part.changes]
+        if self.time_order and sorted(self.time_order) != sorted(files):
+            raise ConfigError(
+                f"time_order = {list(self.time_order)} must name every file once: {list(files)}"
+            )
+        if changing and not self.time_order:
+            raise ConfigError(
+                f"field {changing[0]!r} changes over time: say the order of the files, from the "
+                f"earliest to the latest, such as time_order = {list(files)}"
+            )
+        if changing and self.classes > 1:
+            raise ConfigError("latent classes know no fields that change over time")
 
     def check_size(self) -> None:
         """Refuse more records than can be numbered."""
@@ -182,6 +201,23 @@ class Model:
     def largest_cluster(self) -> int:
         """More records than any legal cluster can hold."""
         return int(self.block_sizes.max(initial=0))
+
+    @cached_property
+    def changing(self) -> Bools:
+        """In which fields true values change over time (p,)."""
+        several = len(self.records.files) > 1
+        return np.array([part.changes and several for part in as_fields(self.fields)])
+
+    @cached_property
+    def time(self) -> Int64s:
+        """When each file stands in the order of time (k,)."""
+        files = self.records.files
+        return np.array([[*self.time_order, *files].index(file) for file in files], np.int64)
+
+    @property
+    def change_shape(self) -> tuple[int, int]:
+        """Steps from one file to the next in time, and fields."""
+        return len(self.records.files) - 1, len(self.coded)
 
     @cached_property
     def near(self) -> Bools:
@@ -311,6 +347,8 @@ class Model:
             cell_file=arranged.cell_file,
             single=self.single,
             kind_step=np.resize(self.partition_prior.steps, files),
+            changing=self.changing,
+            time=self.time,
             rate_row=np.arange(files, dtype=np.int32) if by_file else np.zeros(files, np.int32),
             candidate_start=tables.candidate_start,
             candidates=tables.candidates,

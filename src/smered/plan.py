@@ -81,7 +81,8 @@ def make_plan(
     at_once = min(settings.chains, settings.threads)
     tuned = float(settings.proposals or proposals)
     if settings.burn_in and layout and len(layout.candidates) and settings.proposals is None:
-        informed = usual_proposals(n, TUNED_PROPOSALS_PER_RECORD, tuned=True)
+        per_record = TUNED_PROPOSALS_PER_RECORD[bool(model.near.any())]
+        informed = usual_proposals(n, per_record, tuned=True)
         tuned = informed + proposals * layout.uniform_share / COIN_SIDES
     made = settings.burn_in * proposals + settings.draws * settings.thin * tuned
     swept = settings.sweeps * n * SECONDS_PER_RECORD

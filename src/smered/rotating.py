@@ -61,7 +61,7 @@ def choose_fields(model: Model, rng: np.random.Generator) -> Int64s:
     agree = np.add.reduceat(share**2, model.field_start[:-1])  # chance that two records do
     sharing = float((model.block_sizes.astype(np.float64) ** 2).sum() / model.block_sizes.sum())
     chosen: list[int] = []
-    for field in rng.permutation(len(model.coded)):
+    for field in rng.permutation(np.flatnonzero(~model.changing)):
         if (chosen and sharing <= target) or len(chosen) == len(model.coded) - 1:
             break
         chosen.append(int(field))
@@ -121,6 +121,7 @@ def rotate(
         values=layout.values[np.ix_(order, others)],
         exact=layout.exact[others],
         given=layout.given[others],
+        changing=layout.changing[others],
         near=layout.near[others],
         block_start=block_start,
         block_name=position[first],
@@ -138,6 +139,7 @@ def rotate(
             differ=parameters.differ[others],
             rate=parameters.rate[others],
             closeness=parameters.closeness[others],
+            kept=np.ascontiguousarray(parameters.kept[:, :, others]),
         ),
         np.log(parameters.theta[true[first]]).sum(axis=1),
         np.searchsorted(layout.block_start, first, side="right") - 1,
@@ -170,7 +172,9 @@ def propose_rotated(
     prior = share_over_blocks(by_group, groups, seed, chain, state.sweep, SHARING)
     if own is not None:
         prior = prior._replace(
-            log_unit=own.log_unit[rotation.row], log_share=own.log_share[rotation.row], base=own.base
+            log_unit=own.log_unit[rotation.row],
+            log_share=own.log_share[rotation.row],
+            base=own.base,
         )
     prior = prior._replace(log_unit=prior.log_unit + rotation.log_true)
     expected = np.where(sizes > 1, sizes, 0) * (proposals / max(linkable, 1))

@@ -18,7 +18,7 @@ from smered.model import Distortion, Duplicates, Model, as_fields
 from smered.pairs import InformedPairs, PairChoice
 from smered.parts import Cuts
 from smered.posterior import Posterior
-from smered.priors import ClusterSizes, Prior
+from smered.priors import ClusterSizes, PriorChoice
 from smered.records import Records, named_frames
 from smered.sampler import Settings, Step, run_chain
 from smered.state import ChainState, find_wrong_link
@@ -57,7 +57,8 @@ def link(
     duplicates: Duplicates = True,
     distortion: Distortion = "field",
     classes: int = 1,
-    prior: Prior | None = None,
+    time_order: Sequence[str] = (),
+    prior: PriorChoice | None = None,
     pairs: PairChoice | None = None,
     out: str | os.PathLike[str] | None = None,
     observe: Observer | None = None,
@@ -79,6 +80,7 @@ def link(
         "duplicates": duplicates,
         "distortion": distortion,
         "classes": classes,
+        "time_order": tuple(time_order),
         "prior": prior or ClusterSizes(),
         "pairs": pairs or InformedPairs(),
     }

@@ -34,12 +34,14 @@ from smered.sums import as_floats
 
 __all__ = ["TUNED_PROPOSALS_PER_RECORD", "Settings", "Step", "run_chain"]
 
-TUNED_PROPOSALS_PER_RECORD = 0.7  # informed ones; see docs/decisions/0005
+# informed ones, where some values are near each other and where none are; docs/decisions/0005, 0012
+TUNED_PROPOSALS_PER_RECORD = {True: 0.7, False: 3.0}
 MOST_SWEEPS = 2**31
+CHANGE_A, CHANGE_B = 1.0, 9.0  # a value in ten is expected to change, by a weak prior
 MOST_CHAINS = 4096  # with random numbers of their own
 TUNINGS = 8  # states that candidates are graded by
 TELLING_SIZE = 3  # priors that look at the sizes of clusters do so up to here, too
-SWEEPS_PER_JOINT_DRAW = 2  # of a rate with its links; see docs/decisions/0006
+SWEEPS_PER_JOINT_DRAW = 4  # of a rate with its links; see docs/decisions/0006
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,8 @@ def tune(state: ChainState, model: Model, settings: Settings, execute: Executor)
     Uniform proposals, which find what no list holds, stay as many as before.
     """
     usual = usual_proposals(model.size, PROPOSALS_PER_RECORD)
-    informed = usual_proposals(model.size, TUNED_PROPOSALS_PER_RECORD, tuned=True)
+    per_record = TUNED_PROPOSALS_PER_RECORD[bool(model.near.any())]
+    informed = usual_proposals(model.size, per_record, tuned=True)
     uniform = (settings.proposals or usual) * execute.uniform_share / COIN_SIDES
     if settings.proposals is not None:
         informed = settings.proposals - uniform
@@ -183,6 +186,7 @@ def keep_counts(
     counts = draw_counts(statistics, tables, model, rng)
     state.level_counts, state.distorted, state.telling, state.slips = counts
     state.class_counts, state.class_levels = statistics.class_counts, statistics.class_levels
+    state.changed, state.exposed = statistics.changed, statistics.exposed
 
 
 def draw_parameters(
@@ -207,6 +211,10 @@ def draw_parameters(
         slips, distorted = state.slips.sum(axis=0), state.distorted.sum(axis=0)
         drawn = np.clip(rng.beta(1 + slips, 1 + distorted - slips), 0.0, LARGEST_CLOSENESS)
         state.closeness = np.where(model.close, drawn, 0.0)
+    if model.changing.any():
+        kept = state.exposed - state.changed
+        drawn = rng.beta(CHANGE_A + state.changed, CHANGE_B + kept)
+        state.change = np.where(model.changing, drawn, 0.0)
     state.class_weight, state.class_theta = draw_classes(
         state.class_counts, state.class_levels, state.theta, model, rng
     )
@@ -251,6 +259,8 @@ def log_posterior(
             total += float((part.a - 1) * np.log(beta).sum())
             total += float((part.b - 1) * np.log1p(-beta).sum())
     total += log_classes(state, model)
+    rates = np.maximum(1.0 - state.change[:, model.changing], LEAST_BETA)
+    total += float((CHANGE_B - 1.0) * np.log(rates).sum())
     prior = model.partition_prior
     few = model.log_kind(state.hyperparameters, min(model.largest_cluster, TELLING_SIZE))
     if few.any():  # else clusters of all kinds weigh the same

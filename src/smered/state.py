@@ -24,6 +24,7 @@ __all__ += ["tabulate", "tabulate_state"]
 
 LEAST_THETA, LEAST_BETA, LARGEST_BETA = 1e-300, 1e-100, 1.0 - 2.0**-53
 LARGEST_CLOSENESS, FIRST_CLOSENESS = 1.0 - 1e-9, 0.9
+FIRST_CHANGE = 0.05
 # what is drawn: before and after the proposals of a sweep, between sweeps, before all of them, the
 # owners of labels in a sweep or between two, fields to condition on, and labels for joint draws
 BEFORE, AFTER, GRADING, STARTING, SHARING, SHARING_GRADES, ROTATING, SHARING_JOINTLY = range(8)
@@ -41,6 +42,7 @@ class ChainState:
     theta: Floats  # (T,)
     beta: Floats  # (R, p)
     closeness: Floats  # (p,)
+    change: Floats  # (k - 1, p) rate at which a true value changes from one file to the next
     class_weight: Floats  # (C,)
     class_theta: Floats  # (T, C), or (1, 1) without latent classes
     hyperparameters: Floats  # of the prior on the linkage
@@ -48,6 +50,8 @@ class ChainState:
     distorted: Int64s  # (R, p)
     telling: Int64s  # (R, p)
     slips: Int64s  # (R, p)
+    changed: Int64s  # (k - 1, p)
+    exposed: Int64s  # (k - 1, p)
     class_counts: Int64s  # (C,)
     class_levels: Int64s  # (T, C), or (1, 1)
     grade: Uint8s  # of each candidate, from the second half of the burn-in on; empty before
@@ -77,11 +81,14 @@ def tabulate(
     model: Model,
     closeness: Floats | None = None,
     classes: Classes = ONE_CLASS,
+    change: Floats | None = None,
 ) -> Parameters:
     """Prepare level probabilities and distortion rates for look-up by the kernels.
 
-    `closeness` may be left out where values agree or differ in every field.
+    `closeness` may be left out where values agree or differ in every field, `change` where no
+    true value changes.
     """
+    change = np.zeros(model.change_shape) if change is None else change
     closeness = np.zeros(len(model.coded)) if closeness is None else closeness
     starts = model.field_start
     cumulative = np.concatenate([np.cumsum(theta[a:b]) for a, b in itertools.pairwise(starts)])
@@ -121,14 +128,25 @@ def tabulate(
         thrice[own] = one**3 * (every - theta[own] * again**3) + copied
     return Parameters(
         theta, inverse, cumulative, odds, agree, differ, thrice, rate, closeness,
-        classes.weight, np.ascontiguousarray(classes.theta), max(small, 1),
+        classes.weight, np.ascontiguousarray(classes.theta), kept_between(change), max(small, 1),
     )  # fmt: skip
 
 
 def tabulate_state(state: ChainState, model: Model) -> Parameters:
     """Prepare the parameters of a state for look-up by the kernels."""
     classes = Classes(state.class_weight, state.class_theta)
-    return tabulate(state.theta, state.beta, model, state.closeness, classes)
+    return tabulate(state.theta, state.beta, model, state.closeness, classes, state.change)
+
+
+def kept_between(change: Floats) -> Floats:
+    """Probability that a true value is the same at two times (k, k, p)."""
+    steps, fields = change.shape
+    found = np.ones((steps + 1, steps + 1, fields))
+    for one in range(steps):
+        run = np.cumprod(1.0 - change[one:], axis=0)
+        found[one, one + 1 :] = run
+        found[one + 1 :, one] = run
+    return found
 
 
 def class_mass(theta: Floats, model: Model) -> Floats:
@@ -191,6 +209,7 @@ def start_parameters(model: Model, chain: int, seed: int) -> ChainState:
         theta=theta,
         beta=np.where(model.exact, 0.0, np.full((model.rate_rows, len(model.coded)), rate)),
         closeness=np.where(model.close, FIRST_CLOSENESS, 0.0),
+        change=np.where(model.changing, np.full(model.change_shape, FIRST_CHANGE), 0.0),
         class_weight=classes.weight,
         class_theta=classes.theta,
         hyperparameters=model.partition_prior.start(model.size),
@@ -198,6 +217,8 @@ def start_parameters(model: Model, chain: int, seed: int) -> ChainState:
         distorted=np.zeros((model.rate_rows, len(model.coded)), np.int64),
         telling=np.zeros((model.rate_rows, len(model.coded)), np.int64),
         slips=np.zeros((model.rate_rows, len(model.coded)), np.int64),
+        changed=np.zeros(model.change_shape, np.int64),
+        exposed=np.zeros(model.change_shape, np.int64),
         class_counts=np.zeros(model.classes, np.int64),
         class_levels=np.zeros(model.class_shape, np.int64),
         grade=np.empty(0, np.uint8),

@@ -13,7 +13,14 @@ from smered.errors import ConfigError, DataError
 from smered.fields import Categorical, Date, Field, Joint, Number, Text
 from smered.model import Model
 from smered.pairs import InformedPairs, RotatingBlocks, UniformPairs
-from smered.priors import ClusterSizes, Ewens, PitmanYor, Prior, UniformLabels, UniformPartitions
+from smered.priors import (
+    ClusterSizes,
+    Ewens,
+    PitmanYor,
+    PriorChoice,
+    UniformLabels,
+    UniformPartitions,
+)
 from smered.records import Records
 from smered.sources import Source
 from smered.suggest import closest, suggest
@@ -83,6 +90,7 @@ def meaning(config: Configuration) -> dict[str, Any]:
         "duplicates": config.data.duplicates,
         "distortion": config.model.distortion,
         "classes": config.model.classes,
+        "time_order": config.data.time_order,
         "prior": make_prior(config.model.prior),
         "pairs": PAIRS[config.model.pairs](),
     }
@@ -159,7 +167,7 @@ def make_field(name: str, table: FieldTable, config: Configuration) -> Field:
     given = config.model.model_dump(include={"a", "b", "mu"}, exclude_none=True)
     if set(table.columns or [name]) <= set(config.data.blocks):
         given.pop("b", None)  # what makes blocks is never distorted, unless the field says so
-    given |= table.model_dump(include={"a", "b", "mu"}, exclude_none=True)
+    given |= table.model_dump(include={"a", "b", "mu", "changes"}, exclude_none=True)
     if table.type == "exact":
         given["b"] = math.inf
     if table.type == "joint":
@@ -195,7 +203,7 @@ PAIRS: dict[str, Any] = {
 }
 
 
-def make_prior(table: PriorTable) -> Prior:
+def make_prior(table: PriorTable) -> PriorChoice:
     """The prior as configured; what is not given is learned."""
     given = table.model_dump(exclude={"type"}, exclude_none=True)
     kinds: dict[str, tuple[Any, set[str]]] = {
@@ -203,7 +211,7 @@ def make_prior(table: PriorTable) -> Prior:
         "uniform-partitions": (UniformPartitions, set()),
         "ewens": (Ewens, {"concentration"}),
         "pitman-yor": (PitmanYor, {"concentration", "discount"}),
-        "cluster-sizes": (ClusterSizes, {"strength", "files"}),
+        "cluster-sizes": (ClusterSizes, {"strength", "files", "blocks"}),
     }
     kind, takes = kinds[table.type]
     for key in given:
@@ -211,5 +219,5 @@ def make_prior(table: PriorTable) -> Prior:
             raise ConfigError(f"model.prior: {key} does not belong to the prior {table.type!r}")
     if given.get("discount") == "learned":
         given["discount"] = None
-    prior: Prior = kind(**given)
+    prior: PriorChoice = kind(**given)
     return prior

@@ -51,6 +51,7 @@ class DataTable(Strict):
     missing: list[str] = []
     blocks: list[str] = []
     duplicates: bool | dict[str, bool] = True
+    time_order: list[str] = []
     encoding: str | None = None
     delimiter: str | None = None
 
@@ -66,6 +67,7 @@ class FieldTable(Strict):
     within: Annotated[float, Field(ge=0)] | None = None
     format: str | None = None
     may_equal: bool | None = None
+    changes: bool | None = None
     a: Rate | None = None
     b: Annotated[float, Field(gt=0)] | None = None
     mu: Rate | dict[str, Rate] | None = None
@@ -81,6 +83,7 @@ class PriorTable(Strict):
     discount: float | Literal["learned"] | None = None
     strength: Rate | None = None
     files: bool | None = None
+    blocks: bool | None = None
 
 
 class ModelTable(Strict):

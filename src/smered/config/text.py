@@ -21,6 +21,7 @@ HELP = {
     "missing": "values that mean missing, besides an empty one",
     "blocks": "records that differ in one of these columns are never linked",
     "duplicates": "whether a file may hold an entity twice: true, false, or { name = false }",
+    "time_order": "files from the earliest to the latest, for fields that change over time",
     "encoding": "encoding of CSV files; found out if not given",
     "delimiter": "delimiter of CSV files; found out if not given",
 }
@@ -51,8 +52,9 @@ def write_toml(config: Configuration, reasons: Mapping[str, str]) -> str:
         given = model[key] is not None
         lines.append(assignment(key, model[key]) if given else f"# {key} = {default}")
     lines += ["", "[model.prior]"]
-    lines += comment("on the linkage: cluster-sizes learns how many records an entity has, with "
-                     "files = true also what share each file without duplicates covers; others: "
+    lines += comment("on the linkage: cluster-sizes learns how many records an entity has, and in "
+                     "which files where these hold nobody twice (files = false: sizes alone), each "
+                     "block by itself (blocks = false: all alike); others: "
                      "uniform-labels (the paper's), uniform-partitions, ewens or pitman-yor, whose "
                      'concentration is learned if not given, as is discount = "learned"'
                      )  # fmt: skip

@@ -25,8 +25,8 @@ from smered.layout import (
     Toggles,
 )
 from smered.model import Model
-from smered.rotating import rotating_sweep
 from smered.priors.prior import Pooled
+from smered.rotating import rotating_sweep
 from smered.state import (
     SHARING,
     SHARING_GRADES,
@@ -88,6 +88,10 @@ class Serial:
                     classes=np.zeros(model.classes),
                     mark=np.zeros(len(layout.single), np.int64),
                     stamp=np.zeros(1, np.int64),
+                    ordered=np.empty(model.largest_cluster, np.int32),
+                    edge=np.zeros(len(layout.single) + 1, np.int64),
+                    reach=np.zeros(len(layout.single) + 1),
+                    cut=np.zeros(len(layout.single) + 1, np.bool_),
                     kinds=np.zeros(len(base) + 1, np.int64),
                 ),
                 Statistics(
@@ -96,6 +100,8 @@ class Serial:
                     telling=np.zeros(model.observed.shape, np.int64),
                     slips=np.zeros(model.observed.shape, np.int64),
                     agreed=np.zeros((MOST_AGREED + 1, len(model.mu)), np.int64),
+                    changed=np.zeros(model.change_shape, np.int64),
+                    exposed=np.zeros(model.change_shape, np.int64),
                     class_counts=np.zeros(model.classes, np.int64),
                     class_levels=np.zeros(model.class_shape, np.int64),
                     moves=np.zeros(MOVE_COUNTS, np.int64),
@@ -136,7 +142,9 @@ class Serial:
 
         clusters = Clusters(state.entity, *self._rings)
         found = {
-            id(desk): Pooled(np.zeros(len(base), np.int64), np.zeros(1, np.int64), np.zeros(2, np.int64))
+            id(desk): Pooled(
+                np.zeros(len(base), np.int64), np.zeros(1, np.int64), np.zeros(2, np.int64)
+            )
             for desk in self._desks
         }
 

@@ -33,13 +33,15 @@ class Categorical(OneColumn):
     `a`, `b`: the distortion rate is Beta(a, b); `b=math.inf` forbids distortion, so that linked
     records must agree. Left out, b is 10, or infinite for a column that also defines blocks.
     `mu`: the level probabilities are Dirichlet(mu), one number for all levels, or a mapping from
-    level to number, which may name levels that the data do not show.
+    level to number, which may name levels that the data do not show. `changes`: the true value may
+    change from one file to the next in time, as a place or a name does.
     """
 
     column: str
     a: float = DEFAULT_A
     b: float | None = None
     mu: float | Mapping[str, float] = DEFAULT_MU
+    changes: bool = False
 
     def __post_init__(self) -> None:
         check_rates(self.column, self.a, self.b)
@@ -63,6 +65,7 @@ class Joint:
     a: float = DEFAULT_A
     b: float | None = None
     mu: float | Mapping[str, float] = DEFAULT_MU
+    changes: bool = False
 
     def __init__(
         self,
@@ -71,8 +74,9 @@ class Joint:
         a: float = DEFAULT_A,
         b: float | None = None,
         mu: float | Mapping[str, float] = DEFAULT_MU,
+        changes: bool = False,
     ) -> None:
-        given = {"columns": columns, "label": name, "a": a, "b": b, "mu": mu}
+        given = {"columns": columns, "label": name, "a": a, "b": b, "mu": mu, "changes": changes}
         for key, value in given.items():
             object.__setattr__(self, key, value)
         if len(set(columns)) < 2 or len(set(columns)) < len(columns):

@@ -116,6 +116,11 @@ class Field(Protocol):
         """The columns of the input that the field reads."""
         ...
 
+    @property
+    def changes(self) -> bool:
+        """Whether the true value may change from one file to the next in time."""
+        ...
+
     def code(self, records: Records) -> CodedField:
         """Code the field's values for every record."""
         ...

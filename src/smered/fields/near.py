@@ -45,7 +45,7 @@ class Text(OneColumn):
     most two edits apart. A distorted value is a slip to one of them, or any value; the share of
     slips is learned. A slip prefers similar values by exp(s), s from 0 at the threshold to `scale`
     at equality. `may_equal`: whether a slip may leave the value as it is. `a`, `b`: the distortion
-    rate is Beta(a, b).
+    rate is Beta(a, b). `changes`: the true value may change from one file to the next in time.
     """
 
     column: str
@@ -55,6 +55,7 @@ class Text(OneColumn):
     may_equal: bool = False
     a: float = DEFAULT_A
     b: float | None = None
+    changes: bool = False
 
     def __post_init__(self) -> None:
         check_rates(self.column, self.a, self.b)
@@ -82,7 +83,7 @@ class Number(OneColumn):
 
     Numbers at most `within` apart are near each other, the nearer the more; so are numbers that
     differ by one digit, or by two neighbouring digits that changed places. `scale`, `may_equal`,
-    `a` and `b` are as in `Text`.
+    `a`, `b` and `changes` are as in `Text`.
     """
 
     column: str
@@ -91,6 +92,7 @@ class Number(OneColumn):
     may_equal: bool = False
     a: float = DEFAULT_A
     b: float | None = None
+    changes: bool = False
 
     def __post_init__(self) -> None:
         check_rates(self.column, self.a, self.b)
@@ -119,7 +121,7 @@ class Date(OneColumn):
     Dates are near each other if they lie at most `within` days or exactly one year apart, if day
     and month changed places, or if one digit differs or two neighbouring ones changed places.
     `format` is that of `datetime.strptime`; left out, the common one that reads most values.
-    `scale`, `may_equal`, `a` and `b` are as in `Text`.
+    `scale`, `may_equal`, `a`, `b` and `changes` are as in `Text`.
     """
 
     column: str
@@ -129,6 +131,7 @@ class Date(OneColumn):
     may_equal: bool = False
     a: float = DEFAULT_A
     b: float | None = None
+    changes: bool = False
 
     def __post_init__(self) -> None:
         check_rates(self.column, self.a, self.b)

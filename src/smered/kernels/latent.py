@@ -10,12 +10,15 @@ import math
 
 import numpy as np
 
+from smered.kernels.changing import changed_first, time_of
 from smered.kernels.clusters import gather
 from smered.kernels.jit import jit, jit_inline
+from smered.kernels.likelihood import reach_groups, stretch_weight
 from smered.kernels.lookup import level_at, record_odds
 from smered.kernels.mixture import draw_class, draw_from_class, is_mixture, log_class_weights
 from smered.kernels.near import slip_share
 from smered.kernels.rng import (
+    CHANGE,
     CLASS,
     DISTORT,
     EXTRA,
@@ -60,13 +63,13 @@ def prior_of(level, c, parameters):
 
 
 @jit
-def draw_true(size, field, c, u, extra, index, layout, parameters, scratch):
-    """Draw the true value of the cluster in scratch.members[:size], of class c (equation 9).
+def draw_true(first, size, field, c, u, extra, index, layout, parameters, scratch):
+    """Draw the true value of scratch.members[first : first + size], of class c (equation 9).
 
     A seen level v weighs theta_v times its tally of rho, every unseen one its theta. `u` and more
     numbers, at an index of the stream `extra`, decide.
     """
-    distinct = tally_levels(ZERO, size, field, layout, parameters, scratch)
+    distinct = tally_levels(first, size, field, layout, parameters, scratch)
     top = 0.0
     if size > parameters.small:
         for i in range(distinct):
@@ -115,13 +118,13 @@ def class_of(name, size, classes, layout, parameters, scratch):
 
 
 @jit_inline
-def agreed_level(size, field, layout, scratch):
-    """The level that all members with a value show, and their number.
+def agreed_level(first, size, field, layout, scratch):
+    """The level that scratch.members[first : first + size] with a value show, and their number.
 
     MISSING if none has a value, DIFFER if they show more than one.
     """
     common, present = MISSING, ZERO
-    for i in range(size):
+    for i in range(first, first + size):
         level = np.int64(layout.values[scratch.members[i], field])
         if level >= 0:
             common = DIFFER if present > 0 and level != common else level
@@ -130,12 +133,12 @@ def agreed_level(size, field, layout, scratch):
 
 
 @jit_inline
-def agreed_in(size, field, layout, scratch):
+def agreed_in(first, size, field, layout, scratch):
     """The same, quicker for the commonest clusters: one record, or two that agree."""
-    level = np.int64(layout.values[scratch.members[0], field])
-    if size <= 2 and level == layout.values[scratch.members[size - 1], field]:
+    level = np.int64(layout.values[scratch.members[first], field])
+    if size <= 2 and level == layout.values[scratch.members[first + size - 1], field]:
         return level, size if level >= 0 else ZERO
-    return agreed_level(size, field, layout, scratch)
+    return agreed_level(first, size, field, layout, scratch)
 
 
 @jit_inline
@@ -150,6 +153,101 @@ def is_distorted(record, field, true, word, layout, parameters):
     return uniform(word) * (again + ratio) < again
 
 
+@jit_inline
+def count_field(first, size, name, field, c, streams, layout, parameters, scratch, statistics):
+    """Count y and z of scratch.members[first : first + size] in a field, of one true value.
+
+    Its random numbers are named by the record `name`.
+    """
+    true_stream, extra, distort = streams
+    fields = layout.exact.shape[0]
+    level, present = agreed_in(first, size, field, layout, scratch)
+    if present == 0:
+        return
+    mixed = c >= 0 and not layout.near[field]
+    if mixed and layout.exact[field]:
+        statistics.class_levels[level, c] += 1
+        return
+    if not mixed and (present == 1 or layout.exact[field]):
+        statistics.level_counts[level] += 1
+        return
+    simple = level >= 0 and parameters.odds.shape[0] == 1 and present <= MOST_AGREED
+    if simple and not mixed and not layout.near[field]:
+        statistics.agreed[present, level] += 1
+        return
+    index = np.int64(layout.place[name]) * fields + field
+    u = uniform(words(true_stream, index)[0])
+    own = c if mixed else NO_CLASS
+    true = draw_true(first, size, field, own, u, extra, index, layout, parameters, scratch)
+    statistics.level_counts[true] += 1
+    if mixed:
+        statistics.class_levels[true, c] += 1
+    for i in range(first, first + size):
+        record = scratch.members[i]
+        if layout.values[record, field] >= 0:
+            row = layout.rate_row[layout.cell_file[layout.cell[record]]]
+            word, slip = words(distort, np.int64(layout.place[record]) * fields + field)
+            statistics.telling[row, field] += 1
+            if is_distorted(record, field, true, word, layout, parameters):
+                shown = layout.values[record, field]
+                statistics.level_counts[shown] += 1
+                statistics.distorted[row, field] += 1
+                if layout.near[field] and uniform(slip) < slip_share(
+                    shown, true, field, layout, parameters
+                ):
+                    statistics.slips[row, field] += 1
+
+
+@jit
+def cut_cluster(first, size, field, changes, index, layout, parameters, scratch):
+    """Draw where the true value of a cluster changed: scratch.cut; return how many times show one.
+
+    From the last stretch back: given where one begins, what came before is as if it were all.
+    """
+    groups = reach_groups(first, size, field, layout, parameters, scratch)
+    scratch.cut[: groups + 1] = False
+    end = groups
+    while end > 0:
+        u = uniform(words(another(changes, end), index)[0])
+        begin = end - 1
+        running = math.exp(
+            stretch_weight(begin, end, field, layout, parameters, scratch) - scratch.reach[end]
+        )
+        while begin > 0 and u >= running:
+            begin -= 1
+            running += math.exp(
+                stretch_weight(begin, end, field, layout, parameters, scratch) - scratch.reach[end]
+            )
+        scratch.cut[begin] = True
+        end = begin
+    return groups
+
+
+@jit
+def count_changing(first, size, name, field, streams, changes, layout, parameters, scratch, counts):
+    """The same where the true value changes over time: each stretch has its own (equation 28)."""
+    index = np.int64(layout.place[name]) * layout.exact.shape[0] + field
+    groups = cut_cluster(first, size, field, changes, index, layout, parameters, scratch)
+    for group in range(groups):
+        if group > 0:
+            last = scratch.members[scratch.edge[group] - 1]
+            here = scratch.members[scratch.edge[group]]
+            if scratch.cut[group]:
+                changed_first(last, here, field, changes, index, layout, parameters, counts)
+            else:
+                for step in range(time_of(last, layout), time_of(here, layout)):
+                    counts.exposed[step, field] += 1
+    begin = ZERO
+    for group in range(1, groups + 1):
+        if group == groups or scratch.cut[group]:
+            start = scratch.edge[begin]
+            count_field(
+                start, scratch.edge[group] - start, scratch.members[start], field, NO_CLASS,
+                streams, layout, parameters, scratch, counts,
+            )  # fmt: skip
+            begin = group
+
+
 @jit
 def count_latent(block, seed, chain, sweep, layout, parameters, clusters, scratch, statistics):
     """Add the y and z of a block to the sufficient statistics of theta and beta.
@@ -158,12 +256,13 @@ def count_latent(block, seed, chain, sweep, layout, parameters, clusters, scratc
     about beta. There y and z stay summed out, and the value itself is counted (equation 11).
     """
     start, end = layout.block_start[block], layout.block_start[block + 1]
-    fields = layout.exact.shape[0]
-    true_stream = stream(seed, chain, sweep, layout.block_name[block], TRUE)
-    distort = stream(seed, chain, sweep, layout.block_name[block], DISTORT)
-    extra = stream(seed, chain, sweep, layout.block_name[block], EXTRA)
+    streams = (
+        stream(seed, chain, sweep, layout.block_name[block], TRUE),
+        stream(seed, chain, sweep, layout.block_name[block], EXTRA),
+        stream(seed, chain, sweep, layout.block_name[block], DISTORT),
+    )
     classes = stream(seed, chain, sweep, layout.block_name[block], CLASS)
-    by_file = parameters.odds.shape[0] > 1
+    changes = stream(seed, chain, sweep, layout.block_name[block], CHANGE)
     for name in range(start, end):
         if clusters.entity[name] != name:
             continue
@@ -171,42 +270,16 @@ def count_latent(block, seed, chain, sweep, layout, parameters, clusters, scratc
         c = class_of(name, size, classes, layout, parameters, scratch)
         if c >= 0:
             statistics.class_counts[c] += 1
-        for field in range(fields):
-            level, present = agreed_in(size, field, layout, scratch)
-            if present == 0:
-                continue
-            mixed = c >= 0 and not layout.near[field]
-            if mixed and layout.exact[field]:
-                statistics.class_levels[level, c] += 1
-                continue
-            if not mixed and (present == 1 or layout.exact[field]):
-                statistics.level_counts[level] += 1
-                continue
-            simple = level >= 0 and not by_file and present <= MOST_AGREED
-            if simple and not mixed and not layout.near[field]:
-                statistics.agreed[present, level] += 1
-                continue
-            index = np.int64(layout.place[name]) * fields + field
-            u = uniform(words(true_stream, index)[0])
-            own = c if mixed else NO_CLASS
-            true = draw_true(size, field, own, u, extra, index, layout, parameters, scratch)
-            statistics.level_counts[true] += 1
-            if mixed:
-                statistics.class_levels[true, c] += 1
-            for i in range(size):
-                record = scratch.members[i]
-                if layout.values[record, field] >= 0:
-                    row = layout.rate_row[layout.cell_file[layout.cell[record]]]
-                    word, slip = words(distort, np.int64(layout.place[record]) * fields + field)
-                    statistics.telling[row, field] += 1
-                    if is_distorted(record, field, true, word, layout, parameters):
-                        shown = layout.values[record, field]
-                        statistics.level_counts[shown] += 1
-                        statistics.distorted[row, field] += 1
-                        if layout.near[field] and uniform(slip) < slip_share(
-                            shown, true, field, layout, parameters
-                        ):
-                            statistics.slips[row, field] += 1
+        for field in range(layout.exact.shape[0]):
+            if layout.changing[field] and size > 1:
+                count_changing(
+                    ZERO, size, name, field, streams, changes, layout, parameters, scratch,
+                    statistics,
+                )  # fmt: skip
+            else:
+                count_field(
+                    ZERO, size, name, field, c, streams, layout, parameters, scratch, statistics
+                )
 
 
 @jit_inline
@@ -216,7 +289,7 @@ def draw_any(size, field, u, extra, index, layout, parameters, scratch):
     Members that agree, by far the commonest case, need no tally: their level weighs
     theta_v prod rho, all others together 1 - theta_v.
     """
-    level, present = agreed_in(size, field, layout, scratch)
+    level, present = agreed_in(ZERO, size, field, layout, scratch)
     if present == 0:
         return level_at(u, field, layout, parameters)
     if layout.exact[field]:
@@ -231,7 +304,7 @@ def draw_any(size, field, u, extra, index, layout, parameters, scratch):
                 weight *= 1.0 + odds * parameters.inverse_theta[level]
         if u * (weight + others) < weight:
             return level
-    return draw_true(size, field, NO_CLASS, u, extra, index, layout, parameters, scratch)
+    return draw_true(ZERO, size, field, NO_CLASS, u, extra, index, layout, parameters, scratch)
 
 
 @jit
@@ -262,32 +335,70 @@ def draw_latent(block, seed, chain, sweep, layout, parameters, clusters, scratch
     summed out. z is -1 where the record has no value.
     """
     start, end = layout.block_start[block], layout.block_start[block + 1]
-    fields = layout.exact.shape[0]
-    true_stream = stream(seed, chain, sweep, layout.block_name[block], TRUE)
-    distort = stream(seed, chain, sweep, layout.block_name[block], DISTORT)
-    extra = stream(seed, chain, sweep, layout.block_name[block], EXTRA)
+    streams = (
+        stream(seed, chain, sweep, layout.block_name[block], TRUE),
+        stream(seed, chain, sweep, layout.block_name[block], EXTRA),
+        stream(seed, chain, sweep, layout.block_name[block], DISTORT),
+    )
     classes = stream(seed, chain, sweep, layout.block_name[block], CLASS)
+    changes = stream(seed, chain, sweep, layout.block_name[block], CHANGE)
     for name in range(start, end):
         if clusters.entity[name] != name:
             continue
         size = gather(name, ZERO, clusters, scratch)
         c = class_of(name, size, classes, layout, parameters, scratch)
-        for field in range(fields):
-            value, _ = agreed_level(size, field, layout, scratch)
-            if value != MISSING and not layout.exact[field]:
-                index = np.int64(layout.place[name]) * fields + field
-                u = uniform(words(true_stream, index)[0])
-                own = NO_CLASS if layout.near[field] else c
-                value = draw_true(size, field, own, u, extra, index, layout, parameters, scratch)
-            for i in range(size):
-                record = scratch.members[i]
-                true[record, field] = value
-                if layout.values[record, field] < 0:
-                    distorted[record, field] = MISSING
-                elif layout.exact[field]:
-                    distorted[record, field] = 0
-                else:
-                    word = words(distort, np.int64(layout.place[record]) * fields + field)[0]
-                    distorted[record, field] = is_distorted(
-                        record, field, value, word, layout, parameters
-                    )
+        for field in range(layout.exact.shape[0]):
+            if layout.changing[field] and size > 1:
+                draw_changing(
+                    size, name, field, streams, changes, layout, parameters, scratch, true,
+                    distorted,
+                )  # fmt: skip
+            else:
+                draw_field(
+                    ZERO, size, name, field, c, streams, layout, parameters, scratch, true,
+                    distorted,
+                )  # fmt: skip
+
+
+@jit_inline
+def draw_field(first, size, name, field, c, streams, layout, parameters, scratch, true, distorted):
+    """Write y and z of scratch.members[first : first + size] in a field, of one true value."""
+    true_stream, extra, distort = streams
+    fields = layout.exact.shape[0]
+    value, _ = agreed_level(first, size, field, layout, scratch)
+    if value != MISSING and not layout.exact[field]:
+        index = np.int64(layout.place[name]) * fields + field
+        u = uniform(words(true_stream, index)[0])
+        own = NO_CLASS if layout.near[field] else c
+        value = draw_true(first, size, field, own, u, extra, index, layout, parameters, scratch)
+    for i in range(first, first + size):
+        record = scratch.members[i]
+        true[record, field] = value
+        if layout.values[record, field] < 0:
+            distorted[record, field] = MISSING
+        elif layout.exact[field]:
+            distorted[record, field] = 0
+        else:
+            word = words(distort, np.int64(layout.place[record]) * fields + field)[0]
+            distorted[record, field] = is_distorted(record, field, value, word, layout, parameters)
+
+
+@jit
+def draw_changing(
+    size, name, field, streams, changes, layout, parameters, scratch, true, distorted
+):
+    """The same where the true value changes over time; -1 at records that show none."""
+    index = np.int64(layout.place[name]) * layout.exact.shape[0] + field
+    groups = cut_cluster(ZERO, size, field, changes, index, layout, parameters, scratch)
+    begin = ZERO
+    for group in range(1, groups + 1):
+        if group == groups or scratch.cut[group]:
+            start = scratch.edge[begin]
+            draw_field(
+                start, scratch.edge[group] - start, scratch.members[start], field, NO_CLASS,
+                streams, layout, parameters, scratch, true, distorted,
+            )  # fmt: skip
+            begin = group
+    for i in range(scratch.edge[groups], size):
+        true[scratch.members[i], field] = MISSING
+        distorted[scratch.members[i], field] = MISSING

@@ -12,13 +12,21 @@ field (beta = 0) gives theta_v over the product of its records' theta, or 0 if t
 
 import math
 
+from smered.kernels.changing import (
+    kept_before,
+    kept_between,
+    log_or_none,
+    log_sum,
+    order_by_time,
+    time_of,
+)
 from smered.kernels.jit import jit, jit_inline
 from smered.kernels.lookup import record_rate
 from smered.kernels.mixture import is_mixture, log_class_weights
 from smered.kernels.near import near_pair_weight, near_triple_weight
 from smered.kernels.tally import tally_levels
 
-__all__ = ["log_bracket", "log_weight"]
+__all__ = ["log_bracket", "log_still_weight", "log_weight", "reach_groups", "stretch_weight"]
 
 HUGE, TINY = 1e150, 1e-150
 
@@ -85,7 +93,7 @@ def bracket(first, size, field, layout, parameters, scratch):
 
 
 @jit_inline
-def pair_weight(record, other, field, layout, parameters):
+def still_pair_weight(record, other, field, layout, parameters):
     """The weight of two records in one field: the commonest cluster by far (equation 5)."""
     level, other_level = layout.values[record, field], layout.values[other, field]
     if level < 0 or other_level < 0:
@@ -102,6 +110,16 @@ def pair_weight(record, other, field, layout, parameters):
     weight = rate + other_rate - rate * other_rate
     if level == other_level:
         weight += (1.0 - rate) * (1.0 - other_rate) * parameters.inverse_theta[level]
+    return weight
+
+
+@jit_inline
+def pair_weight(record, other, field, layout, parameters):
+    """The weight of two records in one field, whose value may have changed between them (27)."""
+    weight = still_pair_weight(record, other, field, layout, parameters)
+    if layout.changing[field]:
+        kept = kept_between(record, other, field, layout, parameters)
+        weight = 1.0 - kept + kept * weight
     return weight
 
 
@@ -148,31 +166,97 @@ def triple_weight(one, two, three, field, parameters):
 
 
 @jit_inline
+def still_triple_weight(first, field, layout, parameters, scratch):
+    """The weight of three records in one field, rates not by file."""
+    one, two, three = scratch.members[first], scratch.members[first + 1], scratch.members[first + 2]
+    first_level = layout.values[one, field]
+    second_level = layout.values[two, field]
+    third_level = layout.values[three, field]
+    if not layout.near[field]:
+        return triple_weight(first_level, second_level, third_level, field, parameters)
+    if first_level >= 0 and first_level == second_level == third_level:
+        return parameters.agree_thrice[first_level]
+    if first_level >= 0 and first_level == second_level and third_level >= 0:
+        return near_triple_weight(first_level, third_level, field, layout, parameters)
+    if first_level >= 0 and first_level == third_level and second_level >= 0:
+        return near_triple_weight(first_level, second_level, field, layout, parameters)
+    if second_level >= 0 and second_level == third_level and first_level >= 0:
+        return near_triple_weight(second_level, first_level, field, layout, parameters)
+    if parameters.small < 3:
+        return math.exp(log_bracket(first, 3, field, layout, parameters, scratch))
+    return bracket(first, 3, field, layout, parameters, scratch)
+
+
+@jit_inline
+def changing_triple_weight(first, field, layout, parameters, scratch):
+    """The same where the value may have changed between the records, cut in all ways (27)."""
+    one, two, three = scratch.members[first], scratch.members[first + 1], scratch.members[first + 2]
+    if time_of(two, layout) < time_of(one, layout):
+        one, two = two, one
+    if time_of(three, layout) < time_of(two, layout):
+        two, three = three, two
+        if time_of(two, layout) < time_of(one, layout):
+            one, two = two, one
+    before = kept_between(one, two, field, layout, parameters)
+    after = kept_between(two, three, field, layout, parameters)
+    weight = (1.0 - before) * (1.0 - after)
+    weight += before * (1.0 - after) * still_pair_weight(one, two, field, layout, parameters)
+    weight += (1.0 - before) * after * still_pair_weight(two, three, field, layout, parameters)
+    return weight + before * after * still_triple_weight(first, field, layout, parameters, scratch)
+
+
+@jit_inline
 def log_triple_weight(first, layout, parameters, scratch):
     """Log weight of three records, all fields, rates not by file."""
-    one, two, three = scratch.members[first], scratch.members[first + 1], scratch.members[first + 2]
     total = 0.0
     product = 1.0
     for field in range(layout.exact.shape[0]):
-        first_level = layout.values[one, field]
-        second_level = layout.values[two, field]
-        third_level = layout.values[three, field]
-        if not layout.near[field]:
-            product *= triple_weight(first_level, second_level, third_level, field, parameters)
-        elif first_level >= 0 and first_level == second_level == third_level:
-            product *= parameters.agree_thrice[first_level]
-        elif first_level >= 0 and first_level == second_level and third_level >= 0:
-            product *= near_triple_weight(first_level, third_level, field, layout, parameters)
-        elif first_level >= 0 and first_level == third_level and second_level >= 0:
-            product *= near_triple_weight(first_level, second_level, field, layout, parameters)
-        elif second_level >= 0 and second_level == third_level and first_level >= 0:
-            product *= near_triple_weight(second_level, first_level, field, layout, parameters)
-        elif parameters.small < 3:
-            total += log_bracket(first, 3, field, layout, parameters, scratch)
+        if layout.changing[field]:
+            product *= changing_triple_weight(first, field, layout, parameters, scratch)
         else:
-            product *= bracket(first, 3, field, layout, parameters, scratch)
+            product *= still_triple_weight(first, field, layout, parameters, scratch)
         total, product = carry(total, product)
     return total + math.log(product)
+
+
+@jit_inline
+def log_still_weight(first, size, field, layout, parameters, scratch):
+    """Log weight of any records in one field whose value did not change between them."""
+    if size == 1:
+        return 0.0
+    if layout.exact[field]:
+        return log_exact_weight(first, size, field, layout, parameters, scratch)
+    if size > parameters.small:
+        return log_bracket(first, size, field, layout, parameters, scratch)
+    return math.log(bracket(first, size, field, layout, parameters, scratch))
+
+
+@jit_inline
+def stretch_weight(begin, end, field, layout, parameters, scratch):
+    """Log weight of groups begin..end-1 as the last stretch, after all that came before (28)."""
+    start = scratch.edge[begin]
+    size = scratch.edge[end] - start
+    found = scratch.reach[begin]
+    found += log_still_weight(start, size, field, layout, parameters, scratch)
+    if begin > 0:
+        found += log_or_none(1.0 - kept_before(begin, field, layout, parameters, scratch))
+    for group in range(begin + 1, end):
+        found += log_or_none(kept_before(group, field, layout, parameters, scratch))
+    return found
+
+
+@jit
+def reach_groups(first, size, field, layout, parameters, scratch):
+    """Weigh the first groups of a cluster's records in time: scratch.reach; return their number."""
+    groups = order_by_time(first, size, field, layout, scratch)
+    scratch.reach[0] = 0.0
+    for end in range(1, groups + 1):
+        total = -math.inf
+        for begin in range(end):
+            stretch = stretch_weight(begin, end, field, layout, parameters, scratch)
+            total = log_sum(total, stretch)
+        scratch.reach[end] = total
+    return groups
 
 
 @jit
@@ -181,7 +265,10 @@ def log_large_weight(first, size, layout, parameters, scratch):
     total = 0.0
     product = 1.0
     for field in range(layout.exact.shape[0]):
-        if layout.exact[field]:
+        if layout.changing[field]:
+            groups = reach_groups(first, size, field, layout, parameters, scratch)
+            total += scratch.reach[groups]
+        elif layout.exact[field]:
             total += log_exact_weight(first, size, field, layout, parameters, scratch)
         elif size > parameters.small:
             total += log_bracket(first, size, field, layout, parameters, scratch)

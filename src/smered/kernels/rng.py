@@ -11,6 +11,7 @@ import numpy as np
 from smered.kernels.jit import jit_inline
 
 __all__ = [
+    "CHANGE",
     "CHOOSE",
     "CLASS",
     "DISTORT",
@@ -29,7 +30,7 @@ __all__ += ["stream", "uniform", "words"]
 
 # What a stream is for. Streams of different purpose never share a number.
 PROPOSE, SPLIT, TRUE, EXTRA, DISTORT, CHOOSE, TOGGLE = map(np.int64, range(7))
-ROTATE, ROTATE_EXTRA, CLASS, SETTLE, SHARE, POOL = map(np.int64, range(7, 13))
+ROTATE, ROTATE_EXTRA, CLASS, SETTLE, SHARE, POOL, CHANGE = map(np.int64, range(7, 14))
 PURPOSES = 16
 
 MASK = np.uint64(0xFFFFFFFF)

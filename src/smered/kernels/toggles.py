@@ -43,7 +43,7 @@ def host_level(mover, size, field, layout, scratch):
         for i in range(size):
             if layout.cell[scratch.members[i]] == cell:
                 return np.int64(-1), 0
-    level, shown = agreed_level(size, field, layout, scratch)
+    level, shown = agreed_level(ZERO, size, field, layout, scratch)
     return (level, shown) if shown <= MOST_AGREED else (np.int64(-1), 0)
 
 
@@ -161,7 +161,7 @@ def find_toggles(
                     statistics.agreed[2, level] += 1
                 continue
             size = gather(name, ZERO, clusters, scratch)
-            level, shown = agreed_level(size, field, layout, scratch)
+            level, shown = agreed_level(ZERO, size, field, layout, scratch)
             if shown < 2:
                 continue
             if level >= 0 and shown <= MOST_AGREED:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from smered.layout import Floats, Int64s
 from smered.model import Model
 from smered.posterior.estimate import Estimate
-from smered.posterior.evidence import FieldDraw, Shown
+from smered.posterior.evidence import FieldDraw, Shown, Stretches
 
 __all__ = ["best_levels", "canonical_table", "free_name", "true_value_probabilities"]
 
@@ -24,6 +24,8 @@ def true_value_probabilities(
     over draws is the posterior's. Returns entities, levels that their records show, and the
     probability of each.
     """
+    if model.changing[column]:
+        return latest_values(entity, column, model, draws)
     shown = Shown.of(entity, np.arange(len(entity)), column, model)
     total = np.zeros(len(shown.owner))
     if not len(total):
@@ -34,6 +36,38 @@ def true_value_probabilities(
         total += shown.true(draw)
     kept = shown.shown
     return shown.owner[kept], shown.level[kept], total[kept] / len(draws)
+
+
+def latest_values(
+    entity: Int64s, column: int, model: Model, draws: Sequence[FieldDraw]
+) -> tuple[Int64s, Int64s, Floats]:
+    """The same where true values change over time: those at the last time that shows one.
+
+    The value is that of the last stretch, which begins at any time (equation 28).
+    """
+    entities, levels = int(entity.max()) + 1, len(model.coded[column].mu)
+    record = np.flatnonzero(model.coded[column].codes >= 0)
+    time = model.time[model.records.file[record]]
+    latest = np.full(entities, -1)
+    np.maximum.at(latest, entity[record], time)
+    keys, chances = [], []
+    for draw in draws:
+        stretches = Stretches.of(entity[record], record, entities, column, model, draw)
+        for end in range(1, len(draw.change) + 2):
+            for begin in range(end):
+                own = (latest[entity[record]] == end - 1) & (time >= begin)
+                shown = Shown.of(entity[record][own], record[own], column, model)
+                if not len(shown.owner):
+                    continue
+                share = np.exp(stretches.last[begin, end] - stretches.reach[end])[shown.owner]
+                here = 1.0 if model.coded[column].exact else shown.true(draw)
+                keys.append((shown.owner * levels + shown.level)[shown.shown])
+                chances.append((share * here)[shown.shown])
+    if not keys:
+        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+    key, number = np.unique(np.concatenate(keys), return_inverse=True)
+    total = np.bincount(number, np.concatenate(chances)) / len(draws)
+    return key // levels, key % levels, total
 
 
 def best_levels(

@@ -38,6 +38,7 @@ class Redrawer:
         theta: Floats,
         beta: Floats,
         closeness: Floats,
+        change: Floats,
         classes: Classes,
     ) -> tuple[Int32s, Int32s]:
         """Return y and z at every record (n, p); -1 where there is no value."""
@@ -51,6 +52,7 @@ class Redrawer:
             theta=theta,
             beta=beta,
             closeness=closeness,
+            change=change,
             class_weight=classes.weight,
             class_theta=classes.theta,
             hyperparameters=np.empty(0),
@@ -58,6 +60,8 @@ class Redrawer:
             distorted=np.empty((0, 0), np.int64),
             telling=np.empty((0, 0), np.int64),
             slips=np.empty((0, 0), np.int64),
+            changed=np.empty((0, 0), np.int64),
+            exposed=np.empty((0, 0), np.int64),
             class_counts=np.empty(0, np.int64),
             class_levels=np.empty((0, 0), np.int64),
             grade=np.empty(0, np.uint8),
@@ -107,10 +111,12 @@ class DrawView:
 
     @cached_property
     def _latent(self) -> tuple[Int32s, Int32s]:
-        theta = np.concatenate(list(self.theta.values()))
+        theta, model = np.concatenate(list(self.theta.values())), self._posterior.model
         closeness = self._posterior.closeness[self.chain, self.draw]
         place = self.chain, self.draw, self.linkage
-        return self._redraw(*place, theta, self.beta, closeness, self.classes)
+        change = np.zeros(model.change_shape)
+        change[:, model.changing] = self._posterior.change[self.chain, self.draw]
+        return self._redraw(*place, theta, self.beta, closeness, change, self.classes)
 
     @property
     def true_values(self) -> Int32s:

@@ -23,6 +23,7 @@ class FieldDraw(NamedTuple):
     theta: Floats  # (levels,)
     rates: Floats  # (rows,)
     closeness: float
+    change: Floats  # (steps,) rates at which the true value changes, nothing where it does not
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Shown:
 
         A level weighs theta_v times its tally of rho (equations 3 and 16), every other its theta.
         """
-        theta, rates, close = draw
+        theta, rates, close, _ = draw
         odds = (1 - rates) / np.maximum(rates, LEAST_RATE)
         with np.errstate(over="ignore"):  # an endless rho is as certain as any
             copied = (odds[self.row] / theta[self.code])[self.value]
@@ -122,7 +123,7 @@ class Shown:
 
     def distorted(self, draw: FieldDraw) -> Floats:
         """Probability of each value being distorted (equation 10), true values summed out."""
-        theta, rates, close = draw
+        theta, rates, close, _ = draw
         odds = (1 - rates) / np.maximum(rates, LEAST_RATE)
         again = theta[self.code] * (1 - close + close * self.itself)
         with np.errstate(over="ignore"):
@@ -136,6 +137,7 @@ def field_draw(posterior: "Posterior", column: int, chain: int, draw: int) -> Fi
         posterior.theta[posterior.model.coded[column].name][chain, draw],
         posterior.beta[chain, draw, :, column],
         float(posterior.closeness[chain, draw, column]),
+        change_rates(posterior.change[chain, draw], column, posterior.model),
     )
 
 
@@ -147,7 +149,16 @@ def mean_draw(posterior: "Posterior", column: int) -> FieldDraw:
         theta.mean(axis=(0, 1)) if part.similar is None else theta[0, 0],
         posterior.beta[..., column].mean(axis=(0, 1)),
         float(posterior.closeness[..., column].mean()),
+        change_rates(posterior.change.mean(axis=(0, 1)), column, posterior.model),
     )
+
+
+def change_rates(change: Floats, column: int, model: Model) -> Floats:
+    """The rates at which the true value of a field changes, of those of all fields that change."""
+    if not model.changing[column]:
+        return np.empty(0)
+    found: Floats = change[:, int(model.changing[:column].sum())]
+    return found
 
 
 def set_evidence(posterior: "Posterior", owner: Int64s, record: Int64s, sets: int) -> Floats:
@@ -166,24 +177,71 @@ def field_evidence(
     where they differ in a field that is never distorted. `draws`: parameters of each field.
     """
     found = np.zeros((clusters, len(model.coded)))
-    for column, part in enumerate(model.coded):
-        shown = Shown.of(owner, record, column, model)
-        if not len(shown.owner):
-            continue
-        draw = draws[column]
-        who = shown.owner[shown.first]
-        if part.exact:
-            log_theta = np.log(draw.theta[shown.level])
-            counts = np.diff(np.append(shown.start, len(shown.value)))
-            one = np.diff(np.append(shown.first, len(shown.owner))) == 1
-            told = 0.0 if model.given[column] else -(counts[shown.first] - 1) * log_theta[shown.first]
-            found[who, column] = np.where(one, told, -np.inf)
-            continue
-        log_weight, unseen = shown.log_weights(draw)
-        top = np.maximum(np.maximum.reduceat(log_weight, shown.first), 0.0)
-        total = np.add.reduceat(np.exp(log_weight - top[shown.number]), shown.first)
-        far = np.maximum(draw.rates * (1 - draw.closeness), LEAST_RATE)
-        log_far = np.log(far)[shown.row]
-        distorted = np.bincount(shown.number[shown.cell], log_far, minlength=len(who))
-        found[who, column] = distorted + top + np.log(total + unseen * np.exp(-top))
+    for column in range(len(model.coded)):
+        if model.changing[column]:
+            stretches = Stretches.of(owner, record, clusters, column, model, draws[column])
+            found[:, column] = stretches.reach[-1]
+        else:
+            still = still_evidence(owner, record, clusters, column, model, draws[column])
+            found[:, column] = still
     return found
+
+
+def still_evidence(
+    owner: Int64s, record: Int64s, clusters: int, column: int, model: Model, draw: FieldDraw
+) -> Floats:
+    """The same in one field, whose true value is the same for all records of a cluster."""
+    found, part = np.zeros(clusters), model.coded[column]
+    shown = Shown.of(owner, record, column, model)
+    if not len(shown.owner):
+        return found
+    who = shown.owner[shown.first]
+    if part.exact:
+        log_theta = np.log(draw.theta[shown.level])
+        counts = np.diff(np.append(shown.start, len(shown.value)))
+        one = np.diff(np.append(shown.first, len(shown.owner))) == 1
+        told = -(counts[shown.first] - 1) * log_theta[shown.first]
+        found[who] = np.where(one, 0.0 if model.given[column] else told, -np.inf)
+        return found
+    log_weight, unseen = shown.log_weights(draw)
+    top = np.maximum(np.maximum.reduceat(log_weight, shown.first), 0.0)
+    total = np.add.reduceat(np.exp(log_weight - top[shown.number]), shown.first)
+    far = np.maximum(draw.rates * (1 - draw.closeness), LEAST_RATE)
+    log_far = np.log(far)[shown.row]
+    distorted = np.bincount(shown.number[shown.cell], log_far, minlength=len(who))
+    found[who] = distorted + top + np.log(total + unseen * np.exp(-top))
+    return found
+
+
+class Stretches(NamedTuple):
+    """Clusters in a field whose true value changes, cut between times in all ways (equation 28)."""
+
+    reach: Floats  # (times + 1, clusters) log weight of the records of the first times
+    last: Floats  # (times, times + 1, clusters) the same, where the last stretch begins at a time
+
+    @classmethod
+    def of(
+        cls,
+        owner: Int64s,
+        record: Int64s,
+        clusters: int,
+        column: int,
+        model: Model,
+        draw: FieldDraw,
+    ) -> "Stretches":
+        """Weigh the stretches of all clusters."""
+        time = model.time[model.records.file[record]]
+        times = len(draw.change) + 1
+        with np.errstate(divide="ignore"):
+            cut, kept = np.log(draw.change), np.log1p(-draw.change)
+        reach = np.full((times + 1, clusters), -np.inf)
+        last = np.full((times, times + 1, clusters), -np.inf)
+        reach[0] = 0.0
+        for end in range(1, times + 1):
+            for begin in range(end):
+                own = (time >= begin) & (time < end)
+                weight = still_evidence(owner[own], record[own], clusters, column, model, draw)
+                before = reach[begin] + (cut[begin - 1] if begin else 0.0)
+                last[begin, end] = before + kept[begin : end - 1].sum() + weight
+                reach[end] = np.logaddexp(reach[end], last[begin, end])
+        return cls(reach, last)

@@ -101,6 +101,16 @@ class ParameterDraws:
         return self._lists("closeness", len(self.model.coded))
 
     @cached_property
+    def change(self) -> Floats:
+        """Rates at which true values change (chains, draws, steps, fields that change).
+
+        A step leads from one file to the next in time.
+        """
+        steps, fields = len(self.model.records.files) - 1, int(self.model.changing.sum())
+        flat = self._lists("change", steps * fields)
+        return flat.reshape(self.chains, self.draws, steps, fields)
+
+    @cached_property
     def hyperparameters(self) -> dict[str, Floats]:
         """Learned hyperparameters of the prior on the linkage (chains, draws)."""
         names = self.model.partition_prior.hyperparameters

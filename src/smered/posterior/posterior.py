@@ -1,5 +1,6 @@
 """The posterior of a run."""
 
+import itertools
 import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -222,7 +223,7 @@ class Posterior(StoredDraws):
 
         argmax over v of P(y_el = v | x of the entity's records), and that probability; all of
         them are in `true_value_probabilities`. Only values that some record of the entity shows are
-        considered. Probabilities are exact given the entity's records, averaged over `draws` evenly
+        considered; where values change over time, that of the last file counts. Probabilities are exact given the entity's records, averaged over `draws` evenly
         spaced draws of each chain's theta and beta; with latent classes, as if fields did not
         depend on each other.
         """
@@ -343,6 +344,12 @@ class Posterior(StoredDraws):
             if not part.exact
             for name in [f"beta[{part.name}{f', {file}' if file else ''}]"]
         }
+        changing = [part.name for part, yes in zip(self.model.coded, self.model.changing) if yes]
+        changes = {
+            f"change[{name}, {step}]": self.change[:, :, number, column]
+            for column, name in enumerate(changing)
+            for number, step in enumerate(self.steps)
+        }
         overlap = {
             f"overlap[{', '.join(pattern)}]": counts.draws
             for pattern, counts in self.overlap().items()
@@ -350,9 +357,30 @@ class Posterior(StoredDraws):
         return (
             {"entities": self.entities().draws, "log_posterior": self.trace("log_posterior")}
             | rates
+            | changes
             | self.hyperparameters
             | (overlap if len(overlap) <= MOST_PATTERNS else {})
         )
+
+    @property
+    def steps(self) -> list[str]:
+        """The steps from one file to the next in time, as text."""
+        order = self.model.time_order or self.records.files
+        return [f"{one} to {two}" for one, two in itertools.pairwise(order)]
+
+    def changes(self, field: str) -> dict[str, Summary]:
+        """How often the true value of a field changed, by step from one file to the next in time.
+
+        The share of entities whose value was drawn anew; the new one may happen to be the old.
+        """
+        names = [p.name for p, yes in zip(self.model.coded, self.model.changing) if yes]
+        if field not in names:
+            raise ConfigError(
+                f"field {field!r} does not change over time"
+                + (f"; {suggest(field, names)}" if names else ": no field was set up with changes")
+            )
+        rates = self.change[:, :, :, names.index(field)]
+        return {step: summarise(rates[:, :, i]) for i, step in enumerate(self.steps)}
 
     def diagnostics(self) -> Diagnostics:
         """R-hat, effective sample sizes, acceptance and agreement of chains, with a verdict."""

@@ -71,9 +71,7 @@ class Prior(Protocol):
 class PriorChoice(Protocol):
     """What a user gives: a prior for any files."""
 
-    def for_files(
-        self, files: Sequence[str], records: Int64s, single: Bools, blocks: int
-    ) -> Prior:
+    def for_files(self, files: Sequence[str], records: Int64s, single: Bools, blocks: int) -> Prior:
         """The prior for these files, given their records and which of them hold no duplicates."""
         ...
 

@@ -115,9 +115,7 @@ class PitmanYor(SameEverywhere):
             discount = float(values[-1])
         return concentration, discount
 
-    def for_files(
-        self, files: Sequence[str], records: Int64s, single: Bools, blocks: int
-    ) -> Self:
+    def for_files(self, files: Sequence[str], records: Int64s, single: Bools, blocks: int) -> Self:
         """The same for all files: conditioned on the partition being legal."""
         return self
 

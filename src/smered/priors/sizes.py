@@ -44,9 +44,7 @@ class ClusterSizes:
         if not 0 < self.strength < math.inf:
             raise ConfigError(f"strength = {self.strength} must be a positive number")
 
-    def for_files(
-        self, files: Sequence[str], records: Int64s, single: Bools, blocks: int
-    ) -> Prior:
+    def for_files(self, files: Sequence[str], records: Int64s, single: Bools, blocks: int) -> Prior:
         """Shares of what can be told of these files, in each of several blocks or in all."""
         kinds: Kinds = Sizes(self.strength, len(files))
         if self.files and single.all() and len(files) <= MOST_FILES:

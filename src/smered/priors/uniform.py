@@ -40,9 +40,7 @@ class Fixed(SameEverywhere):
         """W = 1."""
         return np.zeros(largest + 1)
 
-    def for_files(
-        self, files: Sequence[str], records: Int64s, single: Bools, blocks: int
-    ) -> Self:
+    def for_files(self, files: Sequence[str], records: Int64s, single: Bools, blocks: int) -> Self:
         """The same for all files: conditioned on the partition being legal."""
         return self
 

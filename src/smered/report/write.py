@@ -149,6 +149,10 @@ def distorted_by_file(posterior: Posterior) -> list[dict[str, Any]]:
             shown = Shown.of(entity, np.arange(len(records)), column, model)
             if part.exact or not len(shown.owner):
                 continue
+            if model.changing[column]:
+                z = posterior.distorted(chain, draw)[:, column]
+                total[column] += np.bincount(records.file[z == 1], minlength=files)
+                continue
             probability = shown.distorted(field_draw(posterior, column, chain, draw))
             total[column] += np.bincount(records.file[shown.record], probability, files)
     present = [np.bincount(records.file[part.codes >= 0], minlength=files) for part in model.coded]

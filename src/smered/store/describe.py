@@ -10,7 +10,14 @@ from smered.fields import Categorical, Date, Field, Joint, Number, Text
 from smered.fields.near import OWN_SIMILARITY
 from smered.model import Model, as_fields
 from smered.pairs import InformedPairs, PairChoice, RotatingBlocks, UniformPairs
-from smered.priors import ClusterSizes, Ewens, PitmanYor, Prior, UniformLabels, UniformPartitions
+from smered.priors import (
+    ClusterSizes,
+    Ewens,
+    PitmanYor,
+    PriorChoice,
+    UniformLabels,
+    UniformPartitions,
+)
 from smered.records import Records
 
 __all__ = ["describe_model", "rebuild_model"]
@@ -37,6 +44,7 @@ def describe_model(model: Model) -> dict[str, Any]:
         "prior": describe(model.prior),
         "pairs": describe(model.pairs),
         "classes": model.classes,
+        "time_order": list(model.time_order),
     }
 
 
@@ -51,6 +59,7 @@ def rebuild_model(description: Mapping[str, Any], records: Records) -> Model:
             prior=build_prior(description["prior"]),
             pairs=build_pairs(description["pairs"]),
             classes=description["classes"],
+            time_order=tuple(description["time_order"]),
         )
         if len(records):  # the driver of a cluster has none
             _ = model.coded  # columns are found now
@@ -91,9 +100,9 @@ def build_field(description: Mapping[str, Any]) -> Field:
     return FIELDS[description["type"]](**settings)
 
 
-def build_prior(description: Mapping[str, Any]) -> Prior:
+def build_prior(description: Mapping[str, Any]) -> PriorChoice:
     """Build a prior from its description."""
-    prior: Prior = PRIORS[description["type"]](**settings_of(description))
+    prior: PriorChoice = PRIORS[description["type"]](**settings_of(description))
     return prior
 
 

@@ -48,7 +48,7 @@ from smered.store.target import LOCK, RUN, check_target, remove_run
 
 __all__ = ["FORMAT", "RunFolder"]
 
-FORMAT = 4
+FORMAT = 5
 RETRIES = 3  # where another process writes what is read
 TABLES = {"lifetimes": LIFETIMES, "draws": DRAWS, "timings": TIMINGS}
 

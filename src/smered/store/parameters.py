@@ -39,6 +39,7 @@ def unpack_state(table: pa.Table, chain: int, model: Model, recorder: ChainRecor
         theta=array("theta", np.float64, levels),
         beta=array("beta", np.float64, *rates),
         closeness=array("closeness", np.float64, rates[1]),
+        change=array("change", np.float64, *model.change_shape),
         class_weight=array("class_weight", np.float64, model.classes),
         class_theta=array("class_theta", np.float64, *model.class_shape),
         hyperparameters=array(
@@ -48,6 +49,8 @@ def unpack_state(table: pa.Table, chain: int, model: Model, recorder: ChainRecor
         distorted=array("distorted", np.int64, *rates),
         telling=array("telling", np.int64, *rates),
         slips=array("slips", np.int64, *rates),
+        changed=array("changed", np.int64, *model.change_shape),
+        exposed=array("exposed", np.int64, *model.change_shape),
         class_counts=array("class_counts", np.int64, model.classes),
         class_levels=array("class_levels", np.int64, *model.class_shape),
         grade=np.empty(0, np.uint8),
@@ -60,7 +63,7 @@ def unpack_state(table: pa.Table, chain: int, model: Model, recorder: ChainRecor
 
 def find_wrong_parameter(state: ChainState, model: Model) -> str | None:
     """What no chain can have among its parameters and counts, if there is any."""
-    for name in ("theta", "beta", "closeness", "class_weight", "class_theta"):
+    for name in ("theta", "beta", "closeness", "change", "class_weight", "class_theta"):
         values = getattr(state, name)
         if not ((values >= 0.0) & (values <= 1.0)).all():
             return f"{name} holds what is no probability"
@@ -68,7 +71,14 @@ def find_wrong_parameter(state: ChainState, model: Model) -> str | None:
         return "theta does not sum to 1"
     if not ((state.hyperparameters > 0.0) & np.isfinite(state.hyperparameters)).all():
         return "hyperparameters of the prior are not positive numbers"
-    counts = (state.level_counts, state.slips, state.class_counts, state.class_levels)
+    counts = (
+        state.changed,
+        state.exposed - state.changed,
+        state.level_counts,
+        state.slips,
+        state.class_counts,
+        state.class_levels,
+    )
     if any((each < 0).any() for each in (state.distorted, *counts)):
         return "counts are negative"
     if (state.distorted > state.telling).any() or (state.telling > model.observed).any():

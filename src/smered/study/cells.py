@@ -18,7 +18,14 @@ from smered.layout import Floats, Int64s
 from smered.model import Model
 from smered.posterior import Posterior
 from smered.posterior.estimate import size_pairs
-from smered.priors import ClusterSizes, Ewens, PitmanYor, Prior, UniformLabels, UniformPartitions
+from smered.priors import (
+    ClusterSizes,
+    Ewens,
+    PitmanYor,
+    PriorChoice,
+    UniformLabels,
+    UniformPartitions,
+)
 from smered.query import matching_sets
 from smered.records import Records, number_rows
 from smered.run import sample
@@ -74,7 +81,7 @@ class Cell:
     a: float = 5.0
     b: float = 10.0
     mu: float = 1.0
-    prior: Prior = field(default_factory=UniformLabels)
+    prior: PriorChoice = field(default_factory=UniformLabels)
 
     def settings(self) -> dict[str, Any]:
         """Everything as values that JSON holds."""
@@ -111,7 +118,7 @@ def sensitivity(base: Cell) -> Iterator[Cell]:
         yield replace(base, name=f"rates Beta({a}, {b})", a=a, b=b)
     for mu in (0.1, 10.0):
         yield replace(base, name=f"levels Dirichlet({mu:g})", mu=mu)
-    priors: dict[str, Prior] = {
+    priors: dict[str, PriorChoice] = {
         "uniform partitions": UniformPartitions(),
         "Ewens, learned": Ewens(),
         "Pitman-Yor, learned": PitmanYor(),

@@ -10,8 +10,8 @@ from smered.execute.contract import FoundToggles
 from smered.labels import share_over_groups
 from smered.layout import BlockPrior, Floats, Int32s, Int64s, LinkagePrior, Parameters, Statistics
 from smered.model import Model
-from smered.rotating import choose_fields
 from smered.priors.prior import Pooled
+from smered.rotating import choose_fields
 from smered.state import (
     ROTATING,
     SHARING,
