@@ -16,7 +16,7 @@ from smered.sums import as_floats
 
 __all__ = ["doubtful_fields", "draw_jointly"]
 
-WORTHWHILE = 0.25  # of the doubt in the most doubtful field: what makes a field worth the time
+WORTHWHILE = 0.05  # of the doubt in the most doubtful field: what makes a field worth the time
 RATES, STEP = 12, 0.15  # rates that a draw chooses from, and the step between their logarithms
 
 

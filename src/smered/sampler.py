@@ -16,6 +16,7 @@ from smered.execute.contract import Executor
 from smered.joint import doubtful_fields, draw_jointly
 from smered.layout import COIN_SIDES, Int64s, LinkagePrior, Parameters, Statistics
 from smered.model import PROPOSALS_PER_RECORD, Model, usual_proposals
+from smered.ridge import CHANGE_A, CHANGE_B, draw_along_ridge, log_change_density
 from smered.state import (
     AFTER,
     GRADING,
@@ -37,11 +38,11 @@ __all__ = ["TUNED_PROPOSALS_PER_RECORD", "Settings", "Step", "run_chain"]
 # informed ones, where some values are near each other and where none are; docs/decisions/0005, 0012
 TUNED_PROPOSALS_PER_RECORD = {True: 0.7, False: 3.0}
 MOST_SWEEPS = 2**31
-CHANGE_A, CHANGE_B = 1.0, 9.0  # a value in ten is expected to change, by a weak prior
 MOST_CHAINS = 4096  # with random numbers of their own
 TUNINGS = 8  # states that candidates are graded by
 TELLING_SIZE = 3  # priors that look at the sizes of clusters do so up to here, too
-SWEEPS_PER_JOINT_DRAW = 4  # of a rate with its links; see docs/decisions/0006
+SWEEPS_PER_RIDGE = 2  # a draw of the rates of a field that changes
+SWEEPS_PER_JOINT_DRAW = 2  # of a rate with its links; see docs/decisions/0006
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,8 @@ def run_chain(
         keep_counts(state, statistics, tables, model, settings.seed, chain)
 
     doubtful: list[int] = []
+    both = model.changing & ~model.exact & (model.rate_rows == 1)
+    ridges = np.flatnonzero(both).tolist()
     tunings = tuning_sweeps(settings) if execute.candidates else []
     if tunings and state.sweep > settings.burn_in:
         doubtful = tune(state, model, settings, execute)
@@ -132,6 +135,9 @@ def run_chain(
         if doubtful and not rest:
             field = doubtful[turn % len(doubtful)]
             draw_jointly(state, model, field, execute, settings.seed, chain, rng)
+        if ridges and not state.sweep % SWEEPS_PER_RIDGE:
+            field = ridges[state.sweep // SWEEPS_PER_RIDGE % len(ridges)]
+            draw_along_ridge(state, model, field, execute, rng)
         tables = tabulate_state(state, model)
         prior = condition_prior(state, model, rng)
         statistics = execute.sweep(state, tables, prior, settings.seed, chain)
@@ -259,8 +265,7 @@ def log_posterior(
             total += float((part.a - 1) * np.log(beta).sum())
             total += float((part.b - 1) * np.log1p(-beta).sum())
     total += log_classes(state, model)
-    rates = np.maximum(1.0 - state.change[:, model.changing], LEAST_BETA)
-    total += float((CHANGE_B - 1.0) * np.log(rates).sum())
+    total += log_change_density(state.change[:, model.changing])
     prior = model.partition_prior
     few = model.log_kind(state.hyperparameters, min(model.largest_cluster, TELLING_SIZE))
     if few.any():  # else clusters of all kinds weigh the same

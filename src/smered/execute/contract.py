@@ -62,6 +62,10 @@ class Executor(Protocol):
         """Count y and z of the linkage as it is."""
         ...
 
+    def weigh_field(self, state: ChainState, parameters: Parameters, field: int) -> Int64s:
+        """Sum the log weights of all clusters in one field (2,); see `smered.sums`."""
+        ...
+
     def grade(
         self,
         state: ChainState,

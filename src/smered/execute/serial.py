@@ -260,6 +260,20 @@ class Serial:
 
         return self._run(work)
 
+    def weigh_field(self, state: ChainState, parameters: Parameters, field: int) -> Int64s:
+        """Sum the log weights of all clusters in one field (2,); see `smered.sums`."""
+        from smered.kernels.sweep import weigh_field
+
+        clusters = Clusters(state.entity, *self._rings)
+        found = {id(desk): np.zeros(2, np.int64) for desk in self._desks}
+
+        def work(desk: Desk, first: int, last: int) -> None:
+            scratch, total = desk.scratch, found[id(desk)]
+            weigh_field(first, last, field, self.layout, parameters, clusters, scratch, total)
+
+        self._over_blocks(work)
+        return np.sum(list(found.values()), axis=0)
+
     def latent(
         self, state: ChainState, parameters: Parameters, seed: int, chain: int
     ) -> tuple[Int32s, Int32s]:

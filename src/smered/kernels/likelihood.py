@@ -26,7 +26,14 @@ from smered.kernels.mixture import is_mixture, log_class_weights
 from smered.kernels.near import near_pair_weight, near_triple_weight
 from smered.kernels.tally import tally_levels
 
-__all__ = ["log_bracket", "log_still_weight", "log_weight", "reach_groups", "stretch_weight"]
+__all__ = [
+    "log_bracket",
+    "log_field_weight",
+    "log_still_weight",
+    "log_weight",
+    "reach_groups",
+    "stretch_weight",
+]
 
 HUGE, TINY = 1e150, 1e-150
 
@@ -260,14 +267,27 @@ def reach_groups(first, size, field, layout, parameters, scratch):
 
 
 @jit
+def log_field_weight(first, size, field, layout, parameters, scratch):
+    """Log weight of two records or more in one field."""
+    if size == 2:
+        record, other = scratch.members[first], scratch.members[first + 1]
+        return math.log(pair_weight(record, other, field, layout, parameters))
+    if layout.changing[field]:
+        if size == 3 and parameters.odds.shape[0] == 1:
+            return math.log(changing_triple_weight(first, field, layout, parameters, scratch))
+        groups = reach_groups(first, size, field, layout, parameters, scratch)
+        return scratch.reach[groups]
+    return log_still_weight(first, size, field, layout, parameters, scratch)
+
+
+@jit
 def log_large_weight(first, size, layout, parameters, scratch):
     """Log weight of three records or more, all fields; not inlined, for it is long and rare."""
     total = 0.0
     product = 1.0
     for field in range(layout.exact.shape[0]):
         if layout.changing[field]:
-            groups = reach_groups(first, size, field, layout, parameters, scratch)
-            total += scratch.reach[groups]
+            total += log_field_weight(first, size, field, layout, parameters, scratch)
         elif layout.exact[field]:
             total += log_exact_weight(first, size, field, layout, parameters, scratch)
         elif size > parameters.small:

@@ -6,7 +6,7 @@ import numpy as np
 
 from smered.kernels.jit import entry, jit, jit_inline
 from smered.kernels.rng import POOL, SHARE, another, stream, uniform, words
-from smered.layout import LOW_UNITS, UNITS
+from smered.kernels.tally import add_whole
 
 __all__ = ["count_kinds", "draw_shares", "pool_shares", "weigh_shares"]
 
@@ -60,15 +60,6 @@ def count_kinds(start, end, layout, clusters, counts):
         if clusters.entity[record] == record:
             counts[min(clusters.kind[record], last) - 1] += 1
             counts[last] += 1
-
-
-@jit_inline
-def add_whole(value, sums):
-    """Add a number to a sum in whole numbers."""
-    scaled = value * UNITS
-    whole = math.floor(scaled)
-    sums[0] += np.int64(whole)
-    sums[1] += np.int64((scaled - whole) * LOW_UNITS)
 
 
 @entry

@@ -1,15 +1,13 @@
 """What an executor hands to a thread besides proposals: one part of a sweep over some blocks."""
 
-import math
-
-import numpy as np
-
-from smered.kernels.clusters import build_rings, weigh_clusters
+from smered.kernels.clusters import build_rings, gather, weigh_clusters
 from smered.kernels.jit import entry
 from smered.kernels.latent import count_latent, draw_chosen, draw_latent
-from smered.layout import LOW_UNITS, UNITS
+from smered.kernels.likelihood import log_field_weight
+from smered.kernels.tally import add_whole
+from smered.layout import ZERO
 
-__all__ = ["chosen_blocks", "count_blocks", "latent_blocks", "weigh_blocks"]
+__all__ = ["chosen_blocks", "count_blocks", "latent_blocks", "weigh_blocks", "weigh_field"]
 
 
 @entry
@@ -19,6 +17,19 @@ def weigh_blocks(first, last, layout, parameters, clusters, scratch):
         start, end = layout.block_start[block], layout.block_start[block + 1]
         build_rings(start, end, layout, clusters)
         weigh_clusters(start, end, layout, parameters, clusters, scratch)
+
+
+@entry
+def weigh_field(first, last, field, layout, parameters, clusters, scratch, total):
+    """Sum the log weights of clusters of blocks first..last-1 in one field, in whole numbers."""
+    for block in range(first, last):
+        start, end = layout.block_start[block], layout.block_start[block + 1]
+        build_rings(start, end, layout, clusters)
+        for record in range(start, end):
+            if clusters.entity[record] == record and clusters.size[record] > 1:
+                size = gather(record, ZERO, clusters, scratch)
+                weight = log_field_weight(ZERO, size, field, layout, parameters, scratch)
+                add_whole(weight, total)
 
 
 @entry
@@ -34,10 +45,7 @@ def count_blocks(
         statistics.entities[0] += build_rings(start, end, layout, clusters)
         for record in range(start, end):
             if clusters.entity[record] == record:
-                scaled = clusters.log_weight[record] * UNITS
-                whole = math.floor(scaled)
-                statistics.log_weight[0] += np.int64(whole)
-                statistics.log_weight[1] += np.int64((scaled - whole) * LOW_UNITS)
+                add_whole(clusters.log_weight[record], statistics.log_weight)
         count_latent(block, seed, chain, sweep, layout, parameters, clusters, scratch, statistics)
 
 

@@ -2,10 +2,13 @@
 
 import math
 
+import numpy as np
+
 from smered.kernels.jit import jit_inline
 from smered.kernels.lookup import record_odds
+from smered.layout import LOW_UNITS, UNITS
 
-__all__ = ["tally_levels"]
+__all__ = ["add_whole", "tally_levels"]
 
 
 @jit_inline
@@ -66,3 +69,12 @@ def tally_levels(first, size, field, layout, parameters, scratch):
             ratio = odds * parameters.inverse_theta[level]
             distinct = add_to_tally(level, ratio, in_logs, distinct, scratch)
     return distinct
+
+
+@jit_inline
+def add_whole(value, sums):
+    """Add a number to a sum in whole numbers."""
+    scaled = value * UNITS
+    whole = math.floor(scaled)
+    sums[0] += np.int64(whole)
+    sums[1] += np.int64((scaled - whole) * LOW_UNITS)

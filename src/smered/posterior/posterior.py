@@ -223,8 +223,8 @@ class Posterior(StoredDraws):
 
         argmax over v of P(y_el = v | x of the entity's records), and that probability; all of
         them are in `true_value_probabilities`. Only values that some record of the entity shows are
-        considered; where values change over time, that of the last file counts. Probabilities are exact given the entity's records, averaged over `draws` evenly
-        spaced draws of each chain's theta and beta; with latent classes, as if fields did not
+        considered; where values change over time, that of the last file counts. Probabilities are
+        exact given the entity's records, averaged over `draws` evenly spaced draws of each chain's theta and beta; with latent classes, as if fields did not
         depend on each other.
         """
         return canonical_table(estimate or self.estimate(), self.model, self.field_draws(draws))
@@ -344,10 +344,9 @@ class Posterior(StoredDraws):
             if not part.exact
             for name in [f"beta[{part.name}{f', {file}' if file else ''}]"]
         }
-        changing = [part.name for part, yes in zip(self.model.coded, self.model.changing) if yes]
         changes = {
             f"change[{name}, {step}]": self.change[:, :, number, column]
-            for column, name in enumerate(changing)
+            for column, name in enumerate(self.changing)
             for number, step in enumerate(self.steps)
         }
         overlap = {
@@ -363,6 +362,12 @@ class Posterior(StoredDraws):
         )
 
     @property
+    def changing(self) -> list[str]:
+        """Fields whose true value changes over time."""
+        model = self.model
+        return [part.name for part, yes in zip(model.coded, model.changing, strict=True) if yes]
+
+    @property
     def steps(self) -> list[str]:
         """The steps from one file to the next in time, as text."""
         order = self.model.time_order or self.records.files
@@ -373,7 +378,7 @@ class Posterior(StoredDraws):
 
         The share of entities whose value was drawn anew; the new one may happen to be the old.
         """
-        names = [p.name for p, yes in zip(self.model.coded, self.model.changing) if yes]
+        names = self.changing
         if field not in names:
             raise ConfigError(
                 f"field {field!r} does not change over time"

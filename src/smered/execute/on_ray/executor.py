@@ -79,6 +79,10 @@ class OnRay:
         """Count y and z of the linkage as it is."""
         return add_up(self._run("count", state, parameters, seed, chain))
 
+    def weigh_field(self, state: ChainState, parameters: Parameters, field: int) -> Int64s:
+        """Sum the log weights of all clusters in one field (2,); see `smered.sums`."""
+        return np.sum(self._run("weigh_field", state, parameters, field), axis=0)
+
     def grade(
         self,
         state: ChainState,
