@@ -141,6 +141,8 @@ def survey(
     distortion: float | None = None,
     share: float = 1.0,
     independent: bool = False,
+    moving: float | None = None,
+    right: Sequence[str] = (),
 ) -> Simulation:
     """Simulate a three-wave survey shaped like the paper's: 57,077 records of 34,945 people.
 
@@ -149,11 +151,16 @@ def survey(
     be recorded wrongly. The office depends on the state, so fields are not independent.
 
     With `distortion` nobody moves, and every value of every field is distorted at that rate.
+    `moving` is the share of people who move from each wave to the next; the fields named in `right`
+    are never recorded wrongly.
     `share` takes so many of the people; `independent` deals each field out anew among them, so
     that its distribution stays and its dependence on the others goes.
     """
-    if not (distortion is None or 0 <= distortion <= 1) or not 0 < share <= 1:
-        raise ConfigError("distortion must be in [0, 1], share in (0, 1]")
+    for name, rate in {"distortion": distortion, "moving": moving}.items():
+        if not (rate is None or 0 <= rate <= 1):
+            raise ConfigError(f"{name} = {rate} must be in [0, 1]")
+    if not 0 < share <= 1:
+        raise ConfigError(f"share = {share} must be in (0, 1]")
     rng = np.random.default_rng(seed)
     waves = list(dict.fromkeys(chain.from_iterable(PAPER_OVERLAP)))
     counts = [round(count * share) for count in PAPER_OVERLAP.values()]
@@ -173,14 +180,17 @@ def survey(
     marginal = {field: np.bincount(values) / people for field, values in person.items()}
     tables = {}
     for wave in waves:
-        moving = MOVES.get(wave, 0.0) if distortion is None else 0.0
-        moved = np.flatnonzero(rng.random(people) < moving)
+        rate = MOVES.get(wave, 0.0) if distortion is None else 0.0
+        if moving is not None:
+            rate = moving if wave in MOVES else 0.0
+        moved = np.flatnonzero(rng.random(people) < rate)
         person["state"][moved] = rng.choice(STATES, len(moved), p=state_shares())
         person["office"][moved] = offices(person["state"][moved], rng)
         entity = np.flatnonzero(np.array([wave in files for files in PAPER_OVERLAP])[pattern])
         rng.shuffle(entity)
         truth = np.stack(list(person.values()), axis=1)
         rates = np.array([ERRORS[f] if distortion is None else distortion for f in person])
+        rates[[field in right for field in person]] = 0.0
         values, _ = observe(truth, entity, rates, list(marginal.values()), rng)
         tables[wave] = make_table(entity, dict(zip(person, values.T, strict=True)))
     return Simulation(tables, tuple(person))

@@ -318,6 +318,6 @@ def check_state(state: ChainState, model: Model, layout: Layout) -> None:
     assert np.allclose(np.add.reduceat(state.theta, starts), 1.0), "theta does not sum to 1"
     assert (state.distorted <= state.telling).all(), "more distorted values than telling ones"
     assert (state.telling <= model.observed).all(), "more telling values than values"
-    free = ~model.exact
+    free = ~model.exact & ~model.changing  # entities may have several values over time
     counted = np.add.reduceat(state.level_counts, starts)[free] - state.distorted.sum(axis=0)[free]
     assert (counted <= state.entities).all(), "more true values than entities"

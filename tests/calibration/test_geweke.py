@@ -6,6 +6,7 @@ their prior, which is known exactly. A wrong acceptance ratio, count or draw any
 """
 
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +16,10 @@ from scipy import stats
 from smered.execute import make_executor
 from smered.fields import Categorical, Number
 from smered.model import Model
-from smered.priors import Ewens, PitmanYor, UniformLabels
+from smered.priors import ClusterSizes, Ewens, PitmanYor, UniformLabels
+from smered.priors.sizes import POOLING_RATE, POOLING_SHAPE
 from smered.records import Records
+from smered.ridge import CHANGE_A, CHANGE_B
 from smered.sampler import Settings, keep_counts, run_chain
 from smered.simulate import observe
 from smered.state import tabulate_state
@@ -33,17 +36,32 @@ CASES = {
     "pitman-yor-by-file": {"prior": PitmanYor(1.0, 0.4), "distortion": "file"},
     "ewens-missing": {"prior": Ewens(1.5), "missing": [(0, 0), (3, 1), (4, 0)]},
     "classes": {"prior": Ewens(1.5), "classes": 2},
+    "changing": {"prior": Ewens(1.5), "changing": True, "time_order": ("B", "C", "A")},
+    "changing-by-file": {
+        "prior": Ewens(1.5),
+        "changing": True,
+        "time_order": ("C", "A", "B"),
+        "distortion": "file",
+        "missing": [(1, 1)],
+    },
+    "patterns-by-block": {
+        "prior": ClusterSizes(),
+        "duplicates": False,
+        "blocks": ["1", "1", "1", "2", "2"],
+    },
     "text": {"prior": Ewens(1.5), "near": True},
 }
 
 
-def make_model(blocks=("1",) * 5, missing=(), near=False, **settings):
+def make_model(blocks=("1",) * 5, missing=(), near=False, changing=False, **settings):
     table = pa.table({"file": ["A", "A", "B", "B", "C"], "block": list(blocks),
                       "f": ["0", "1", "2", "0", "1"], "g": ["0", "1", "2", "0", "1"]})  # fmt: skip
     records = Records.from_frames(table, columns=["f", "g"], file_column="file", blocks="block")
     fields = [Categorical(name, a=A, b=B, mu=MU) for name in ("f", "g")]
     if near:  # of 0, 1 and 2, neighbours are near; distorted values stay among these
         fields[1] = Number("g", within=1, scale=1.0, may_equal=True, a=A, b=B)
+    if changing:
+        fields[1] = replace(fields[1], changes=True)
     return Model(records, fields, **settings)
 
 
@@ -61,6 +79,7 @@ def successive_conditional(model, missing=()):
     execute = make_executor(model, layout, 1)
     rng = np.random.default_rng(3)
     rows = layout.rate_row[layout.cell_file[layout.cell]]
+    file_of_record = layout.cell_file[layout.cell]
     for step in run_chain(model, Settings(draws=ROUNDS, burn_in=0, chains=1), 1, execute):
         state = step.state
         yield deepcopy(state)
@@ -71,6 +90,11 @@ def successive_conditional(model, missing=()):
             own = [state.class_theta[:LEVELS], state.class_theta[LEVELS:]]
             truth = np.array([[rng.choice(LEVELS, p=t[:, c]) for t in own] for c in group])
         values, distorted = observe(truth, state.entity, state.beta[rows], theta, rng)
+        if model.changing[1]:
+            paths = walk(theta[1], state.change[:, 1], rng)
+            time = model.time[file_of_record]
+            for r in np.flatnonzero(~distorted[:, 1]):
+                values[r, 1] = paths[state.entity[r], time[r]]
         if model.near[1]:
             psi = channel(model.coded[1], theta[1], state.closeness[1])
             for r in np.flatnonzero(distorted[:, 1]):
@@ -82,7 +106,16 @@ def successive_conditional(model, missing=()):
         keep_counts(state, statistics, tables, model, 0, OTHER_CHAIN)
 
 
-SMOKE = ("text",)
+def walk(theta, change, rng):
+    """True values of five entities at every time."""
+    steps = [rng.choice(LEVELS, 5, p=theta)]
+    for rate in change:
+        fresh = rng.choice(LEVELS, 5, p=theta)
+        steps.append(np.where(rng.random(5) < rate, fresh, steps[-1]))
+    return np.stack(steps, axis=1)
+
+
+SMOKE = ("text", "changing", "patterns-by-block")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +127,10 @@ def test_parameters_keep_their_prior(case):
     model = make_model(**settings)
     draws = list(successive_conditional(model, missing))[::THIN]
     legal = [labels for labels in partitions(5) if is_legal(labels, model)]
-    weights = np.exp([log_prior(labels, model.prior) for labels in legal])
+    weights = np.mean([
+        np.exp([log_prior(labels, model.prior, values, model) for labels in legal])
+        for values in prior_values(model)
+    ], axis=0)  # fmt: skip
     weights /= weights.sum()
 
     linkages = np.array([state.entity for state in draws])
@@ -116,6 +152,10 @@ def test_parameters_keep_their_prior(case):
     if model.near.any():
         close = np.array([state.closeness[1] for state in draws])
         assert stats.kstest(close[::4], stats.uniform.cdf).pvalue > 1e-4
+    if model.changing.any():
+        for step in range(2):
+            rates = np.array([state.change[step, 1] for state in draws])
+            assert stats.kstest(rates[::4], stats.beta(CHANGE_A, CHANGE_B).cdf).pvalue > 1e-4
     if model.classes > 1:
         weight = np.array([state.class_weight[0] for state in draws])
         assert stats.kstest(weight[::16], stats.beta(0.5, 0.5).cdf).pvalue > 1e-4
@@ -124,6 +164,15 @@ def test_parameters_keep_their_prior(case):
             mass = MU * LEVELS
             expected = stats.beta(mass * share, mass * (1 - share))
             assert stats.kstest(values[::16], expected.cdf).pvalue > 1e-4, level
+
+
+def prior_values(model):
+    """Hyperparameters of the prior on the linkage, drawn before the data."""
+    if not isinstance(model.prior, ClusterSizes):
+        return [None]
+    rng = np.random.default_rng(7)
+    shares = rng.dirichlet(model.partition_prior.kinds.mass, 4000)
+    return np.hstack((shares, rng.gamma(POOLING_SHAPE, 1 / POOLING_RATE, (4000, 1))))
 
 
 def z_score(values, expected):

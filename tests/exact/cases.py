@@ -1,6 +1,7 @@
 """Small data sets whose posterior can be enumerated, and the chain run on them."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +10,7 @@ from smered.execute import make_executor
 from smered.fields import Categorical, Date, Number, Text
 from smered.model import Model
 from smered.pairs import PairTables
-from smered.priors import UniformLabels
+from smered.priors import ClusterSizes, UniformLabels
 from smered.records import Records
 from smered.sampler import condition_prior, keep_counts
 from smered.state import ONE_CLASS, Classes, check_state, generator, start_state, tabulate
@@ -32,11 +33,11 @@ NEAR = {
 }
 
 
-def tiny_model(*, blocks=1, exact=False, near=None, alike=False, **settings):
+def tiny_model(*, blocks=1, exact=False, near=None, alike=False, changing=False, **settings):
     """Five records (six in two blocks) with agreement, disagreement and missing values.
 
     `near`: a kind of field whose distorted values fall near the true one, in place of the second;
-    `alike`: most records show the same value there.
+    `alike`: most records show the same value there; `changing`: its true value changes over time.
     """
     rows = {
         "file": ["A", "A", "B", "B", "C"] + ["C"] * (blocks - 1),
@@ -49,6 +50,9 @@ def tiny_model(*, blocks=1, exact=False, near=None, alike=False, **settings):
         fields[1], values = NEAR[near]
         shown = ([0, 0, 0, 1, 0] if alike else [0, 1, 0, 2, 3]) + [1] * (blocks - 1)
         rows["second"] = [values[i] for i in shown]
+    if changing:
+        fields[1] = replace(fields[1], changes=True)
+        settings["time_order"] = ("B", "A", "C")
     if exact:
         rows["sure"] = ["u", "u", "u", "u", None] + ["v"] * (blocks - 1)
         fields.append(Categorical("sure", b=np.inf))
@@ -115,10 +119,31 @@ def fixed_classes(model):
     return Classes(rng.dirichlet(np.ones(model.classes)), theta)
 
 
+def fixed_change(model):
+    """Rates of change from one time to the next, as different as can be."""
+    steps, fields = model.change_shape
+    rates = np.tile(np.linspace(0.25, 0.6, max(steps, 1))[:steps, None], (1, fields))
+    return np.where(model.changing, rates, 0.0)
+
+
+def fixed_hyperparameters(model):
+    """Uneven shares and weights, and blocks that are not much alike."""
+    prior = model.partition_prior
+    values = prior.start(len(model.records))
+    if isinstance(model.prior, ClusterSizes):
+        shares = len(prior.kinds.mass)
+        values[:shares] *= np.linspace(1.0, 2.0, shares)
+        values[:shares] /= values[:shares].sum()
+        values[shares : shares + len(prior.own)] = 1.5
+    return values
+
+
 def fixed_tables(model, theta, beta):
     """What kernels look up, at these parameters."""
     closeness = np.where(model.close, CLOSENESS, 0.0)
-    return tabulate(np.concatenate(theta), beta, model, closeness, fixed_classes(model))
+    return tabulate(
+        np.concatenate(theta), beta, model, closeness, fixed_classes(model), fixed_change(model)
+    )
 
 
 def run_fixed(model, theta, beta, sweeps, *, threads=1, seed=1, in_logs=False):
@@ -126,6 +151,7 @@ def run_fixed(model, theta, beta, sweeps, *, threads=1, seed=1, in_logs=False):
     layout = model.layout(proposals=PROPOSALS)
     execute = make_executor(model, layout, threads)
     state = start_state(model, layout, 1, seed)
+    state.hyperparameters = fixed_hyperparameters(model)
     tables = fixed_tables(model, theta, beta)
     if in_logs:
         tables = tables._replace(small=1)

@@ -80,12 +80,32 @@ def cluster_likelihood(values, theta, betas, psi=None, true=None):
     return total
 
 
-def log_likelihood(labels, model: Model, theta, beta, closeness=0.7, classes=None):
+def changing_likelihood(values, times, theta, betas, psi, change):
+    """Sum over the true values at all times: p(y_0) prod_t p(y_t | y_t-1) prod_r p(x_r | y_t)."""
+    steps = len(change)
+    total = 0.0
+    for path in itertools.product(range(len(theta)), repeat=steps + 1):
+        product = theta[path[0]]
+        for step in range(steps):
+            kept = (1 - change[step]) * (path[step + 1] == path[step])
+            product *= kept + change[step] * theta[path[step + 1]]
+        for x, time, beta in zip(values, times, betas, strict=True):
+            if x >= 0:
+                product *= beta * psi[path[time], x] + (1 - beta) * (x == path[time])
+        total += product
+    return total
+
+
+def log_likelihood(labels, model: Model, theta, beta, closeness=0.7, classes=None, change=None):
     """theta: one vector per field; beta (rows, fields); classes: shares and theta of each."""
     if model.classes > 1 and classes is None:
         from tests.exact.cases import fixed_classes
 
         classes = fixed_classes(model)
+    if model.changing.any() and change is None:
+        from tests.exact.cases import fixed_change
+
+        change = fixed_change(model)
     total = 0.0
     psi = [channel(part, theta[i], closeness) for i, part in enumerate(model.coded)]
     for label in set(labels):
@@ -100,6 +120,15 @@ def log_likelihood(labels, model: Model, theta, beta, closeness=0.7, classes=Non
                 true = None
                 if classes is not None and part.similar is None:
                     true = classes.theta[own, c]
+                if model.changing[column]:
+                    order = list(model.time_order)
+                    times = [
+                        order.index(model.records.files[model.records.file[r]]) for r in members
+                    ]
+                    weights[c] *= changing_likelihood(
+                        values, times, theta[column], betas, psi[column], change[:, column]
+                    )
+                    continue
                 weights[c] *= cluster_likelihood(values, theta[column], betas, psi[column], true)
         if weights.sum() == 0:
             return -math.inf
@@ -115,14 +144,12 @@ def log_prior(labels, prior, concentration=None, model=None):
         return math.log(math.perm(n, len(sizes)))
     if kind == "UniformPartitions":
         return 0.0
-    if kind == "ClusterSizes" and prior.files and model.single.any():
-        hyper = model.partition_prior.start(n) if concentration is None else concentration
-        return log_prior_in_files(labels, model, hyper)
     if kind == "ClusterSizes":
-        # sizes drawn one by one from the shares, in any order; the records then fall into them
-        shares = prior.start(n) if concentration is None else concentration
-        total = math.lgamma(len(sizes) + 1) - math.lgamma(n + 1)
-        return total + sum(math.lgamma(s + 1) + math.log(shares[s - 1]) for s in sizes)
+        if concentration is None:
+            from tests.exact.cases import fixed_hyperparameters
+
+            concentration = fixed_hyperparameters(model)
+        return log_prior_of_kinds(labels, model, concentration)
     # Seat the records one after the other at the tables of a Chinese restaurant.
     c = prior.concentration if concentration is None else concentration
     c, d = c if isinstance(c, tuple) else (c, prior.discount)
@@ -136,29 +163,59 @@ def log_prior(labels, prior, concentration=None, model=None):
     return total
 
 
-def log_prior_in_files(labels, model: Model, hyper):
-    """Sizes drawn from the shares, then files for the records of each entity, by brute force."""
-    files = len(model.records.files)
-    shares, weights = hyper[:-files], hyper[-files:]
+def log_prior_of_kinds(labels, model: Model, hyper):
+    """Entities drawn one by one, each of a kind, then placed in files, by brute force.
+
+    By block, where blocks have shares of their own, which are summed out one entity at a time.
+    """
+    prior, files = model.prior, len(model.records.files)
+    by_block = prior.blocks and len(model.block_sizes) > 1
+    patterns = prior.files and model.single.all()
+    weighted = prior.files and model.single.any() and not patterns
+    most = min(files, 8) if weighted and model.single.all() else 8
+    shares = hyper[: 2**files - 1 if patterns else most]
+    pooling = hyper[len(shares)] if by_block else None
+    weights = hyper[len(hyper) - files :] if weighted else np.ones(files)
+    mass = 0.5 * np.ones(len(shares))
+    if not patterns:
+        mass = prior.strength * 0.5 ** np.minimum(np.arange(1, most + 1), most - 1)
 
     def chance(counts):
-        if any(c > 1 and once for c, once in zip(counts, model.single, strict=True)):
+        if weighted and any(c > 1 and s for c, s in zip(counts, model.single, strict=True)):
             return 0.0
         return math.prod(w**c / math.factorial(c) for w, c in zip(weights, counts, strict=True))
 
-    names = sorted(set(labels))
-    total = math.lgamma(len(names) + 1)
-    total -= sum(math.lgamma(c + 1) for c in np.bincount(model.records.file))
-    for name in names:
-        own = [model.records.file[r] for r in range(len(labels)) if labels[r] == name]
-        counts = [own.count(f) for f in range(files)]
-        ways = sum(
-            chance(other)
-            for other in itertools.product(range(len(own) + 1), repeat=files)
-            if sum(other) == len(own)
-        )
-        total += math.log(shares[len(own) - 1] * chance(counts) / ways)
-        total += sum(math.lgamma(c + 1) for c in counts)
+    total = 0.0
+    blocks = np.unique(model.records.block) if by_block else [None]
+    for block in blocks:
+        held = [r for r in range(len(labels)) if block is None or model.records.block[r] == block]
+        names = sorted({labels[r] for r in held})
+        total += math.lgamma(len(names) + 1)
+        seen = np.zeros(len(shares))
+        for name in names:
+            own = [model.records.file[r] for r in held if labels[r] == name]
+            counts = [own.count(f) for f in range(files)]
+            kind = len(own) - 1
+            if patterns:
+                kind = sum(2**f for f in own) - 1
+            elif weighted:
+                ways = sum(
+                    chance(other)
+                    for other in itertools.product(range(len(own) + 1), repeat=files)
+                    if sum(other) == len(own)
+                )
+                total += math.log(chance(counts) / ways)
+                total += sum(math.lgamma(c + 1) for c in counts)
+            else:
+                total += math.lgamma(len(own) + 1)
+            if by_block:  # the next entity of an urn
+                share = (pooling * shares[kind] + seen[kind]) / (pooling + seen.sum())
+            elif len(model.block_sizes) == 1:
+                share = (mass[kind] + seen[kind]) / (mass.sum() + seen.sum())
+            else:
+                share = shares[kind]
+            seen[kind] += 1
+            total += math.log(share)
     return total
 
 

@@ -98,11 +98,37 @@ MUTANTS = {
         "kernels/latent.py", "statistics.class_counts[c] += 1",
         "statistics.class_counts[c] += c == 0", COUNTS),
     "sizes-without-their-arrangements": (
-        "priors/sizes.py", "np.cumsum(np.log(sizes)) + share", "share", PLAIN),
+        "priors/kinds.py", "np.cumsum(np.log(sizes)) + log_tail", "log_tail", PLAIN),
     "files-weigh-nothing": (
-        "priors/sizes.py", "share - self._log_ways(self._scaled(values), sizes)", "share", CHAIN),
+        "priors/kinds.py", "found[sizes] -= self._log_placings(self._scaled(values), sizes)",
+        "found[sizes] -= 0.0", CHAIN),
     "weights-of-files-without-their-ways": (
-        "priors/sizes.py", "weight[file] - ways", "weight[file]", WHOLE),
+        "priors/kinds.py", "weight[file] - ways", "weight[file]", WHOLE),
+    "a-block-without-the-order-of-its-entities": (
+        "kernels/moves.py", "/ ((counts[last] + 1.0) * (base[kind] + counts[kind]))",
+        "/ (base[kind] + counts[kind])", CHAIN),
+    "counts-of-kinds-not-given-back": (
+        "kernels/moves.py", "elif counted:", "elif counted and sweep < 0:", CHAIN),
+    "patterns-that-forget-which-files": (
+        "priors/kinds.py", "return 2 ** np.arange(len(self.files), dtype=np.int64)",
+        "return np.arange(1, len(self.files) + 1, dtype=np.int64)", CHAIN),
+    "pooling-without-stops": (
+        "priors/sizes.py", "pooled.tables.sum() - pooled.stopped[0]", "pooled.tables.sum()", WHOLE),
+    "every-entity-from-the-common-shares": (
+        "kernels/shares.py", "tables[kind] += uniform(one) * (base[kind] + i) < base[kind]",
+        "tables[kind] += 1", WHOLE),
+    "changes-that-cost-nothing": (
+        "kernels/likelihood.py", "weight = 1.0 - kept + kept * weight", "weight = kept * weight",
+        PLAIN),
+    "stretches-that-begin-for-free": (
+        "kernels/likelihood.py",
+        "found += log_or_none(1.0 - kept_before(begin, field, layout, parameters, scratch))",
+        "found += 0.0", PLAIN),
+    "changes-not-counted": (
+        "kernels/changing.py", "statistics.changed[step, field] += 1",
+        "statistics.changed[step, field] += 0", GEWEKE),
+    "ridge-without-its-jacobian": (
+        "ridge.py", "part.a * np.log(beta)", "(part.a - 1.0) * np.log(beta)", WHOLE),
     "toggles-depend-on-toggles": (
         "kernels/toggles.py",
         "mark(gather(mover, ZERO, clusters, scratch), FROZEN, touched, scratch)", "pass", TOGGLES),

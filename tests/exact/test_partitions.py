@@ -23,22 +23,29 @@ VARIANTS = {
     "plain": {},
     "two-blocks": {"blocks": 2},
     "no-duplicates": {"duplicates": False},
+    "no-duplicates-two-blocks": {"duplicates": False, "blocks": 2},
     "one-file-without-duplicates": {"duplicates": {"A": False}, "blocks": 2},
     "exact-field": {"exact": True},
+    "changing": {"changing": True},
+    "changing-text-by-file": {"changing": True, "near": "text", "distortion": "file"},
     "rates-by-file": {"distortion": "file"},
     **{kind: {"near": kind} for kind in NEAR},
     "text-rates-by-file": {"near": "text", "distortion": "file"},
     "classes": {"classes": 3},
     "classes-text-exact": {"classes": 2, "near": "text", "exact": True},
 }
-SMOKE = {"plain", "two-blocks", "no-duplicates", "text", "classes"}
+SMOKE = {"plain", "two-blocks", "no-duplicates", "text", "classes", "changing"}
+SMOKE |= {"no-duplicates-two-blocks"}
 # Lists that leave some records out, so that the chances of a transfer and of its reverse differ.
 INFORMED = {name: InformedPairs(candidates=2 if "duplicates" in name else 3, uniform_share=0.3)
             for name in VARIANTS}  # fmt: skip
 
 
 def case(prior, name, settings, pairs):
-    kind = type(prior).__name__ + ("InFiles" if getattr(prior, "files", False) else "")
+    kind = type(prior).__name__
+    if kind == "ClusterSizes":
+        kind += "" if prior.files else "Conditioned"
+        kind += "" if prior.blocks else "InAllBlocks"
     label = f"{kind}-{name}-{type(pairs).__name__}"
     marks = [pytest.mark.smoke] if name in SMOKE and isinstance(pairs, InformedPairs) else []
     return pytest.param(prior, settings, pairs, id=label, marks=marks)
@@ -46,12 +53,12 @@ def case(prior, name, settings, pairs):
 
 CASES = [
     case(prior, name, settings, pairs)
-    for prior in (*PRIORS, ClusterSizes(files=True))
+    for prior in (*PRIORS, ClusterSizes(files=False), ClusterSizes(blocks=False))
     for name, settings in VARIANTS.items()
     for pairs in (INFORMED[name], UniformPairs())
     if isinstance(prior, UniformLabels | PitmanYor)
-    or name in SMOKE
-    or (getattr(prior, "files", False) and "duplicates" in name)
+    or (name in SMOKE and prior not in (ClusterSizes(files=False), ClusterSizes(blocks=False)))
+    or (isinstance(prior, ClusterSizes) and ("duplicates" in name or "blocks" in name))
 ]
 
 

@@ -11,6 +11,8 @@ from smered.execute import make_executor
 from smered.fields import Categorical, Text
 from smered.kernels import clusters as cluster_kernels
 from smered.kernels import likelihood, moves
+from smered.kernels import shares as share_kernels
+from smered.labels import NO_SHARES
 from smered.layout import BlockPrior, Clusters
 from smered.model import Model
 from smered.pairs import UniformPairs
@@ -18,7 +20,15 @@ from smered.priors import ClusterSizes, Ewens, PitmanYor, UniformLabels, Uniform
 from smered.records import Records
 from smered.sampler import condition_prior, log_posterior
 from smered.state import generator, start_state
-from tests.exact.cases import NEAR, fixed_classes, fixed_parameters, fixed_tables, tiny_model
+from tests.exact.cases import (
+    NEAR,
+    fixed_change,
+    fixed_classes,
+    fixed_hyperparameters,
+    fixed_parameters,
+    fixed_tables,
+    tiny_model,
+)
 from tests.exact.reference import is_legal, log_likelihood, log_prior, partitions
 from tests.kernels import from_python
 
@@ -29,8 +39,12 @@ build_rings = from_python(cluster_kernels.build_rings)
 gather = from_python(cluster_kernels.gather)
 weigh_clusters = from_python(cluster_kernels.weigh_clusters)
 log_change, log_number = from_python(moves.log_change), from_python(moves.log_number)
+count_kinds = from_python(share_kernels.count_kinds)
+log_change_of_counts = from_python(moves.log_change_of_counts)
 
-VARIANTS = [{}, {"exact": True}, {"distortion": "file"}, {"blocks": 2, "duplicates": False}]
+VARIANTS = [{"changing": True}, {"changing": True, "near": "text", "distortion": "file"}]
+VARIANTS += [{"changing": True, "near": "number"}, {"changing": True, "duplicates": False}]
+VARIANTS += [{}, {"exact": True}, {"distortion": "file"}, {"blocks": 2, "duplicates": False}]
 VARIANTS += [{"near": kind} for kind in NEAR] + [{"near": "text", "distortion": "file"}]
 VARIANTS += [{"near": "text", "alike": True}, {"near": "text-that-may-equal", "alike": True}]
 VARIANTS += [{"classes": 3}, {"classes": 2, "exact": True, "near": "text"}]
@@ -88,16 +102,19 @@ def test_log_ratios_are_the_differences_of_targets(prior):
     model = tiny_model(prior=prior)
     layout, tables, scratch, theta, beta = bench(model)
     n = len(model.records)
-    log_size = prior.log_size(n, prior.start(n))
-    sizes = BlockPrior(np.empty(0), np.empty(0, np.int64), log_size)
+    values = fixed_hyperparameters(model)
+    log_kind, base = model.log_kind(values), model.partition_prior.base(values)
+    kinds = BlockPrior(np.empty(0), np.empty(0, np.int64), log_kind, NO_SHARES, base)
 
     def target(labels):
-        return log_likelihood(labels, model, theta, beta) + log_prior(labels, prior)
+        return log_likelihood(labels, model, theta, beta) + log_prior(labels, prior, model=model)
 
     def clusters_of(labels):
-        room = np.zeros(n, np.int32), np.zeros(n, np.int32), np.zeros(n)
-        clusters = Clusters(kernel_order(labels, model), *room)
-        build_rings(0, n, clusters)
+        room = np.zeros((3, n), np.int32)
+        clusters = Clusters(kernel_order(labels, model), *room, np.zeros(n))
+        build_rings(0, n, layout, clusters)
+        if len(base):
+            count_kinds(0, n, layout, clusters, scratch.kinds)
         weigh_clusters(0, n, layout, tables, clusters, scratch)
         return clusters
 
@@ -115,18 +132,26 @@ def test_log_ratios_are_the_differences_of_targets(prior):
             middle = gather(first, 0, clusters, scratch)
             size = gather(second, middle, clusters, scratch)
             log_ratio, _, _ = log_change(
-                first, second, size, size, layout, tables, sizes, clusters, scratch
+                first, second, size, size, 0, layout, tables, kinds, clusters, scratch
             )
             log_ratio += log_number(-1, log_unit, free)
+            if len(base):
+                log_ratio += log_change_of_counts(
+                    first, second, size, size, base.sum(), layout, kinds, clusters, scratch
+                )
             assert log_ratio == pytest.approx(target(merged) - target(apart), abs=1e-9)
             sides = scratch.members[:size].copy()
             clusters = clusters_of(merged)
             scratch.members[:size] = sides
             name = min(first, second)
             back, left, right = log_change(
-                name, name, middle, size, layout, tables, sizes, clusters, scratch
+                name, name, middle, size, 0, layout, tables, kinds, clusters, scratch
             )
             back += log_number(1, log_unit, free + 1 if free >= 0 else free)
+            if len(base):
+                back += log_change_of_counts(
+                    name, name, middle, size, base.sum(), layout, kinds, clusters, scratch
+                )
             assert back == pytest.approx(-log_ratio, abs=1e-9)
             assert left + right == pytest.approx(
                 sum(clusters_of(apart).log_weight[[first, second]]), abs=1e-9
@@ -142,12 +167,14 @@ def unconditional(prior, entities, n):
     if isinstance(prior, UniformPartitions):
         return 0.0, -1
     if isinstance(prior, ClusterSizes):
-        return math.log(entities), -1
+        return 0.0, -1
     # V[N] / V[N - 1] of the Chinese restaurant
     return math.log(prior.concentration + prior.discount * (entities - 1)), -1
 
 
-@pytest.mark.parametrize("prior", [*PRIORS, ClusterSizes(files=True)], ids=repr)
+@pytest.mark.parametrize(
+    "prior", [*PRIORS, ClusterSizes(files=False), ClusterSizes(blocks=False)], ids=repr
+)
 @pytest.mark.parametrize("settings", VARIANTS)
 def test_log_posterior_differences_are_those_of_the_reference(settings, prior):
     model = tiny_model(prior=prior, pairs=UniformPairs(), **settings)
@@ -163,6 +190,8 @@ def test_log_posterior_differences_are_those_of_the_reference(settings, prior):
             state.theta, state.beta = np.concatenate(theta), beta
             state.entity = kernel_order(labels, model)
             state.entities = len(set(labels))
+            state.hyperparameters = fixed_hyperparameters(model)
+            state.change = fixed_change(model)
             conditioned = condition_prior(state, model, generator(0, 0, 0))
             statistics = execute.sweep(state, tables, conditioned, 0, 0)
             expected = log_likelihood(labels, model, theta, beta)

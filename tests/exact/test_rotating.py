@@ -10,7 +10,13 @@ from smered.priors import ClusterSizes, Ewens, PitmanYor, UniformLabels, Uniform
 from smered.rotating import choose_fields
 from smered.sampler import condition_prior
 from smered.state import check_state, generator, start_state
-from tests.exact.cases import fixed_parameters, fixed_tables, tiny_model, total_variation
+from tests.exact.cases import (
+    fixed_hyperparameters,
+    fixed_parameters,
+    fixed_tables,
+    tiny_model,
+    total_variation,
+)
 from tests.exact.reference import exact_posterior
 
 SWEEPS = 15_000
@@ -23,6 +29,8 @@ CASES = {
     "ewens-by-file": {"prior": Ewens(2.0), "distortion": "file"},
     "pitman-yor": {"prior": PitmanYor(1.5, 0.3)},
     "cluster-sizes-text": {"prior": ClusterSizes(), "near": "text"},
+    "patterns-by-block": {"prior": ClusterSizes(), "blocks": 2, "duplicates": False},
+    "changing-no-duplicates": {"prior": ClusterSizes(), "changing": True, "exact": True},
 }
 
 
@@ -39,6 +47,7 @@ def test_frequencies_match_enumeration(case, monkeypatch):
     execute = make_executor(model, layout, 1)
     state = start_state(model, layout, 1, 0)
     state.theta, state.beta = np.concatenate(theta), beta
+    state.hyperparameters = fixed_hyperparameters(model)
     tables = fixed_tables(model, theta, beta)
     order = model.order
     found = {}

@@ -8,6 +8,7 @@ import pytest
 from smered.execute import make_executor
 from smered.kernels import clusters as cluster_kernels
 from smered.kernels import moves, transfers
+from smered.labels import NO_SHARES
 from smered.layout import BlockPrior, Clusters
 from smered.priors import Ewens, UniformLabels
 from smered.state import tabulate
@@ -37,8 +38,10 @@ class Bench:
         self.theta, self.beta = fixed_parameters(self.model)
         self.tables = tabulate(np.concatenate(self.theta), self.beta, self.model)
         self.scratch = make_executor(self.model, self.layout, 1)._desks[0].scratch
-        log_size = self.model.prior.log_size(5, np.empty(0))
-        self.prior = BlockPrior(np.zeros(1), np.zeros(1, np.int64), log_size)
+        log_kind = self.model.log_kind(np.empty(0))
+        self.prior = BlockPrior(
+            np.zeros(1), np.zeros(1, np.int64), log_kind, NO_SHARES, np.empty(0)
+        )
 
     def log_target(self, labels):
         prior = log_prior(labels, self.model.prior)
@@ -46,10 +49,8 @@ class Bench:
 
     def log_ratio(self, labels, record, target):
         """Log acceptance ratio of a transfer and where it leads; None if it is not proposed."""
-        clusters = Clusters(
-            np.array(labels, np.int32), np.zeros(5, np.int32), np.zeros(5, np.int32), np.zeros(5)
-        )
-        build_rings(0, 5, clusters)
+        clusters = Clusters(np.array(labels, np.int32), *np.zeros((3, 5), np.int32), np.zeros(5))
+        build_rings(0, 5, self.layout, clusters)
         weigh_clusters(0, 5, self.layout, self.tables, clusters, self.scratch)
         one = labels[record]
         rival = same_file_member(record, target, self.layout, clusters)
@@ -57,10 +58,19 @@ class Bench:
             return None
         middle, size = arrange_transfer(record, rival, target, clusters, self.scratch)
         log_ratio, left, right = log_change(
-            one, target, middle, size, self.layout, self.tables, self.prior, clusters, self.scratch
+            one,
+            target,
+            middle,
+            size,
+            0,
+            self.layout,
+            self.tables,
+            self.prior,
+            clusters,
+            self.scratch,
         )
         log_ratio += log_transfer_chances(record, rival, one, target, self.layout, clusters)
-        link_pieces(middle, size, left, right, clusters, self.scratch)
+        link_pieces(middle, size, left, right, self.layout, clusters, self.scratch)
         return log_ratio, tuple(clusters.entity.tolist())
 
 

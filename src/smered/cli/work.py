@@ -208,9 +208,12 @@ def example(
 
 
 def demo(
-    draws: Annotated[int, typer.Option(help="Draws kept per chain.")] = 100,
-    burn_in: Annotated[int, typer.Option(help="Sweeps before the first draw.")] = 50,
-    chains: Annotated[int, typer.Option(help="Independent chains.")] = 2,
+    draws: Annotated[int, typer.Option(help="Draws kept per chain.")] = 1500,
+    burn_in: Annotated[int, typer.Option(help="Sweeps before the first draw.")] = 200,
+    chains: Annotated[int, typer.Option(help="Independent chains.")] = 4,
+    share: Annotated[
+        float, typer.Option(help="Share of the survey's 34,945 people to simulate.")
+    ] = 0.25,
     seed: Annotated[int, typer.Option(help="Seed of the data and of the sampler.")] = 0,
     threads: Annotated[int, typer.Option(help="Threads; the result does not depend on it.")] = 2,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
@@ -219,11 +222,14 @@ def demo(
 
     [bold]Example[/bold]
 
-    smered demo --draws 500 --chains 4
+    smered demo --share 1 --draws 2000
     """
     from smered.demo import run_demo
 
-    run_demo(draws=draws, burn_in=burn_in, chains=chains, seed=seed, threads=threads, quiet=quiet)
+    run_demo(
+        draws=draws, burn_in=burn_in, chains=chains, seed=seed, threads=threads, share=share,
+        quiet=quiet,
+    )  # fmt: skip
 
 
 def study(

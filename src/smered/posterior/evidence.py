@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["FieldDraw", "Shown", "field_draw", "field_evidence", "set_evidence"]
 
 LEAST_RATE = 1e-100  # a rate of nothing would divide by it
+NO_CHANGE: Floats = np.empty(0)
 
 
 class FieldDraw(NamedTuple):
@@ -23,7 +24,7 @@ class FieldDraw(NamedTuple):
     theta: Floats  # (levels,)
     rates: Floats  # (rows,)
     closeness: float
-    change: Floats  # (steps,) rates at which the true value changes, nothing where it does not
+    change: Floats = NO_CHANGE  # (steps,) rates at which the true value changes, if it does
 
 
 @dataclass(frozen=True)

@@ -224,8 +224,8 @@ class Posterior(StoredDraws):
         argmax over v of P(y_el = v | x of the entity's records), and that probability; all of
         them are in `true_value_probabilities`. Only values that some record of the entity shows are
         considered; where values change over time, that of the last file counts. Probabilities are
-        exact given the entity's records, averaged over `draws` evenly spaced draws of each chain's theta and beta; with latent classes, as if fields did not
-        depend on each other.
+        exact given the entity's records, averaged over `draws` evenly spaced draws of each chain's
+        theta and beta; with latent classes, as if fields did not depend on each other.
         """
         return canonical_table(estimate or self.estimate(), self.model, self.field_draws(draws))
 

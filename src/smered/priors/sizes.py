@@ -51,7 +51,9 @@ class ClusterSizes:
             kinds = FilePatterns(tuple(files))
         elif self.files and single.any():
             kinds = SizesInFiles(self.strength, tuple(files), records, single)
-        return SharesByBlock(kinds) if self.blocks and blocks > 1 else SharesOfAll(kinds)
+        if blocks == 1:
+            return SharesOfOne(kinds)
+        return SharesByBlock(kinds) if self.blocks else SharesOfAll(kinds)
 
 
 class LearnedShares(SameEverywhere):
@@ -86,10 +88,6 @@ class LearnedShares(SameEverywhere):
         """Log W of each kind; its share apart."""
         return self.kinds.log_ways(largest, self._split(values)[2])
 
-
-class SharesOfAll(LearnedShares):
-    """The same shares in all blocks: V[N] = N!, W of a kind its share times its ways."""
-
     def update(
         self, values: Floats, kinds: Int64s, pooled: Pooled | None, rng: np.random.Generator
     ) -> Floats:
@@ -99,6 +97,30 @@ class SharesOfAll(LearnedShares):
         counts = np.bincount(number, kinds, minlength=len(mass) + 1)[1:]
         drawn = np.maximum(rng.standard_gamma(mass + counts), LEAST_SHARE)
         return np.concatenate((drawn / drawn.sum(), self.kinds.update(others, kinds, rng)))
+
+    def condition(
+        self, values: Floats, entities: int, records: int, rng: np.random.Generator
+    ) -> tuple[float, int]:
+        """Blocks are independent already; what they draw for themselves is summed out."""
+        return 0.0, UNLIMITED
+
+    def log_entities(self, values: Floats, entities: int, records: int) -> float:
+        """The density of what is learned besides shares."""
+        return self.kinds.log_density(self._split(values)[2])
+
+
+class SharesOfOne(LearnedShares):
+    """A single block: N! entities' orders, shares summed out; those kept inform nothing."""
+
+    by_block = True
+
+    def base(self, values: Floats) -> Floats:
+        """The mass before the data."""
+        return self.kinds.mass
+
+
+class SharesOfAll(LearnedShares):
+    """The same shares in all blocks: V[N] = N!, W of a kind its share times its ways."""
 
     def condition(
         self, values: Floats, entities: int, records: int, rng: np.random.Generator
@@ -149,14 +171,9 @@ class SharesByBlock(LearnedShares):
         pooling = max(rng.standard_gamma(shape) / rate, LEAST_SHARE)
         return np.concatenate((drawn / drawn.sum(), [pooling], others))
 
-    def condition(
-        self, values: Floats, entities: int, records: int, rng: np.random.Generator
-    ) -> tuple[float, int]:
-        """Blocks are independent already; each draws the weight of its clusters by itself."""
-        return 0.0, UNLIMITED
-
     def log_entities(self, values: Floats, entities: int, records: int) -> float:
         """The density of what is learned."""
-        shares, (pooling,), others = self._split(values)
-        density = log_dirichlet(self.kinds.mass, shares) + self.kinds.log_density(others)
+        shares, (pooling,), _ = self._split(values)
+        density = super().log_entities(values, entities, records)
+        density += log_dirichlet(self.kinds.mass, shares)
         return density + (POOLING_SHAPE - 1.0) * math.log(pooling) - POOLING_RATE * pooling
