@@ -90,7 +90,7 @@ def replicate(case: dict[str, Any]) -> dict[str, Any]:
         data: dict[str, Any] = {"files": paths, "blocks": None}
         if case["part"] != "example":
             data["blocks"] = ["sex", "year"]  # of a survey too small for init to want blocks
-        if case["part"] == "moving":
+        if case["part"] != "duplicates":
             data["duplicates"] = False
         given = merge(Configuration(), {"data": data})
         sources = read_sources(paths)
@@ -108,7 +108,7 @@ def replicate(case: dict[str, Any]) -> dict[str, Any]:
     kinds, kind = file_patterns(order, np.append(start, len(order)), records.file, records.files)
     counts = dict(zip(kinds, np.bincount(kind, minlength=len(kinds)).tolist(), strict=True))
     overlap, entities = posterior.overlap(), posterior.entities()
-    every = set(kinds) | set(overlap.kinds)
+    every = {kind for kind in (*kinds, *overlap.kinds) if kind}
     held = {" + ".join(k): bool(overlap[k].lower <= counts.get(k, 0) <= overlap[k].upper)
             for k in every}  # fmt: skip
     scores = links(posterior.estimate().entity, truth)

@@ -18,11 +18,19 @@ def test_version_and_help():
 
 
 def test_demo_prints_the_result_beside_the_truth():
-    result = smered("demo", "--draws", "4", "--burn-in", "2", "--chains", "1")
+    result = smered("demo", "--draws", "4", "--burn-in", "2", "--chains", "1", "--share", "0.1")
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
     assert "R-hat of beta[" in result.stdout or "draws of " in result.stdout  # the verdict
-    for text in ("57,077 records", "in truth 34,945", "82, 1989", "FNR", "FPR", "Time:"):
+    for text in (
+        "records of three",
+        "in truth 3,495",
+        "82, 1989",
+        "Moved, 1982",
+        "FNR",
+        "FPR",
+        "Time:",
+    ):
         assert text in result.stdout, text
     assert "━━━━" not in result.stdout.split("\n")[0]  # no progress bar outside a terminal
 

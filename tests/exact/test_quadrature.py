@@ -143,9 +143,12 @@ def test_pooling_and_common_shares_follow_their_density():
     """Given the linkage of three blocks, against many draws from before the data, weighted."""
     rng = np.random.default_rng(3)
     people = [["a", "b", "ab", "ab", "ab"], ["a", "a", "a", "b", "ab"], ["b", "b", "b", "ab", "a"]]
-    rows = [(file, str(block)) for block, own in enumerate(people) for one in own for file in one]
-    table = pa.table({"f": ["x"] * len(rows), "file": [file for file, _ in rows],
-                      "block": [block for _, block in rows]})  # fmt: skip
+    rows = sorted(
+        (file, str(block), number)
+        for block, own in enumerate(people) for number, one in enumerate(own) for file in one
+    )  # fmt: skip
+    table = pa.table({"f": ["x"] * len(rows), "file": [file for file, _, _ in rows],
+                      "block": [block for _, block, _ in rows]})  # fmt: skip
     records = Records.from_frames(table, columns=["f"], file_column="file", blocks="block")
     model = Model(records, ["f"], duplicates=False)
     prior, kinds = model.partition_prior, model.partition_prior.kinds
@@ -163,16 +166,9 @@ def test_pooling_and_common_shares_follow_their_density():
 
     execute = make_executor(model, model.layout(), 1)
     state = start_state(model, execute.layout, 1, 0)  # every record alone: link them by hand
-    place = {}
-    for position, record in enumerate(model.order):
-        place[int(record)] = position
-    entity, record = np.arange(len(rows)), 0
-    for own in people:
-        for one in own:
-            members = [place[record + i] for i in range(len(one))]
-            entity[members] = min(members)
-            record += len(one)
-    state.entity, values, found = entity.astype(np.int32), prior.start(len(rows)), []
+    first = {}
+    entity = [first.setdefault(rows[r][1:], i) for i, r in enumerate(model.order.tolist())]
+    state.entity, values, found = np.array(entity, np.int32), prior.start(len(rows)), []
     assert execute.kinds(state)[1:].tolist() == counts.sum(axis=0).tolist()
     for sweep in range(20_000):
         state.sweep = sweep

@@ -232,7 +232,12 @@ def test_a_run_in_a_folder_equals_one_in_memory(data, posterior, tmp_path):
     assert (opened.true_values(1, 5) == posterior.true_values(1, 5)).all()
     content = json.loads((tmp_path / "run" / "run.json").read_text())
     assert content["settings"]["seed"] == 3
-    assert content["model"]["prior"] == {"type": "ClusterSizes", "strength": 1.0, "files": False}
+    assert content["model"]["prior"] == {
+        "type": "ClusterSizes",
+        "strength": 1.0,
+        "files": True,
+        "blocks": True,
+    }
     assert content["model"]["fields"][0] == {
         "type": "Categorical", "column": "key", "a": 1.0, "b": None, "mu": 1.0
     }  # fmt: skip
