@@ -54,5 +54,5 @@ clean:
 	touch $@
 
 .venv/installed-dev: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[dev,docs,report,diagnostics,databases,analyses,ray]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,docs,diagnostics,databases,analyses,ray]'
 	touch $@ .venv/installed

@@ -31,9 +31,9 @@ from smered.simulate import survey
 from smered.sources import read_sources
 
 DOCS = Path(__file__).parent.parent / "docs"
-SHARE = 0.15  # of the survey's people
+SHARE = 0.08  # of the survey's people
 REPLICATES = {"moving": 20, "duplicates": 20, "example": 40}
-SETTINGS = {"draws": 600, "burn_in": 250, "chains": 2, "threads": 1}
+SETTINGS = {"draws": 500, "burn_in": 200, "chains": 2, "threads": 1}
 FILES = ("clinic", "register", "survey")
 
 

@@ -55,7 +55,7 @@ def run_demo(
     """Simulate, link, and print the result beside the truth."""
     console = Console()
     started = time.perf_counter()
-    simulation = survey(seed, share=share)
+    simulation = survey(seed, share=share, right=BLOCKS)  # blocks cannot mend errors of theirs
     model = survey_model(simulation)
     settings = Settings(draws, burn_in, 1, chains, seed, threads)
     console.print(

@@ -1,1 +1,1 @@
-"""Figures of a posterior (extra `figures`), and the report of a run (extra `report`)."""
+"""Figures of a posterior, and the report of a run."""

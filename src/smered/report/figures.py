@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smered.errors import ConfigError
 from smered.evaluate import Confusion, Reliability
 from smered.layout import Floats
 from smered.population.estimate import Population
@@ -36,10 +35,8 @@ CHAINS = ("#2a6f97", "#e09f3e", "#6a994e", "#9d4edd", "#577590", "#bc6c25")
 
 def blank(columns: int = 1, *, width: float = 6.4, height: float = 3.6) -> "tuple[Figure, Any]":
     """A figure in the project's style, drawn without a display."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ConfigError("figures need matplotlib: pip install 'smered[figures]'") from None
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(1, columns, squeeze=False)[0]
     for axis in axes:

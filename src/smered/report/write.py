@@ -10,7 +10,6 @@ import numpy as np
 from markupsafe import Markup
 
 import smered
-from smered.errors import ConfigError
 from smered.evaluate import Evaluation
 from smered.plan import make_plan
 from smered.posterior import Posterior
@@ -54,10 +53,8 @@ def make_report(
     mask: bool,
 ) -> str:
     """The page as text."""
-    try:
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    except ImportError:
-        raise ConfigError("a report needs jinja2: pip install 'smered[report]'") from None
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
     environment = Environment(
         loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,

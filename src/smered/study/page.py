@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smered.errors import ConfigError
 from smered.study.tables import LEARNED, MODEL, PAPER, SURVEY, Row
 
 if TYPE_CHECKING:
@@ -117,10 +116,8 @@ def write_page(results: Results, tables: Tables, size: str) -> str:
 
 def load_template() -> "Template":
     """The page, with gaps for what was found."""
-    try:
-        from jinja2 import Environment, StrictUndefined
-    except ImportError:
-        raise ConfigError("the study needs jinja2: pip install 'smered[report]'") from None
+    from jinja2 import Environment, StrictUndefined
+
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
                               keep_trailing_newline=True)  # fmt: skip
     environment.filters |= {f.__name__: f for f in (count, rate, percent, signed, times, level)}
