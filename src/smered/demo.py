@@ -8,7 +8,7 @@ from rich.table import Table
 
 from smered.errors import ConvergenceWarning
 from smered.evaluate import posterior_links
-from smered.fields import Categorical, Joint
+from smered.fields import Categorical, Field, Joint
 from smered.model import Model
 from smered.posterior import Posterior
 from smered.priors import UniformLabels
@@ -42,7 +42,7 @@ def survey_model(simulation: Simulation) -> Model:
     """The survey as `smered init` sets it up: a place that may change, and priors that learn."""
     names = [name for name in simulation.fields if name not in BLOCKS]
     records = Records.from_frames(simulation.tables, columns=names, id="id", blocks=BLOCKS)
-    fields = [
+    fields: list[Field] = [
         *(Categorical(name) for name in names if name not in PLACE),
         Joint(*PLACE, changes=True),
     ]

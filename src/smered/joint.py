@@ -54,7 +54,8 @@ def draw_jointly(
     rates = rates[rates < 1.0]  # the current one is below 1, so it keeps its place
     tables = tabulate_state(state, model)
     values, base = state.hyperparameters, model.partition_prior.base(state.hyperparameters)
-    prior = LinkagePrior(0.0, UNLIMITED, values, base)
+    log_share = model.partition_prior.log_share(values)
+    prior = LinkagePrior(0.0, UNLIMITED, values, base, log_share)
     found = execute.find_toggles(state, tables, prior, field, rates, seed, chain)
     apart = state.entities + found.together  # entities if all toggles were apart
 

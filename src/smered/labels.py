@@ -52,7 +52,8 @@ def share_over_groups(
     """Share labels out over groups of so many records; `log_kind` is log W of every kind."""
     rng = generator(seed, chain, sweep, when)
     labels = share(prior.log_unit, prior.free, sizes, rng)
-    return BlockPrior(*labels, log_kind, NO_SHARES, prior.base)
+    shares = prior.log_share[None] if len(prior.log_share) else NO_SHARES
+    return BlockPrior(*labels, log_kind, shares, prior.base)
 
 
 def share_over_blocks(

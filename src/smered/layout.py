@@ -51,6 +51,7 @@ class Layout(NamedTuple):
     cell_file: Int32s  # (G,) file of each cell
     single: Bools  # (k,) files that hold no two records of one entity
     kind_step: Int64s  # (k,) what a record of each file adds to the kind of its cluster
+    kind_bits: int  # of a kind that each file's records take; 0 where kinds are sizes
     changing: Bools  # (p,) fields whose true value changes over time
     time: Int64s  # (k,) when each file stands in the order of time
     rate_row: Int32s  # (k,) row of each file in the table of distortion rates
@@ -88,6 +89,7 @@ class LinkagePrior(NamedTuple):
     free: int  # labels that all blocks together may still use, or UNLIMITED
     hyperparameters: Floats  # those that log W of a kind depends on
     base: Floats  # (K,) of the shares that each block draws, or empty
+    log_share: Floats  # (K,) log of the shares of kinds in all blocks, or empty
 
 
 class BlockPrior(NamedTuple):
@@ -95,8 +97,8 @@ class BlockPrior(NamedTuple):
 
     log_unit: Floats  # (B,) log weight of one more cluster in a block
     free: Int64s  # (B,) labels the block may still use, or UNLIMITED
-    log_kind: Floats  # (kinds,) log W of each kind of cluster, the block's own share apart
-    log_share: Floats  # (B, K) log of that share, or (1, 1) zero where blocks have none
+    log_kind: Floats  # (1, sizes) log W of a size, or (k, numbers) of so many records of a file
+    log_share: Floats  # (B, K) log of the share of a kind, (1, K) in all blocks, or (1, 1) zero
     base: Floats  # (K,) of shares that stay summed out in proposals, or empty
 
 
@@ -106,7 +108,7 @@ class Clusters(NamedTuple):
     entity: Int32s  # (n,) first record of each record's cluster: the state of the chain
     following: Int32s  # (n,) next record in the ring
     size: Int32s  # (n,) at a cluster's first record: its number of records
-    kind: Int32s  # (n,) at a cluster's first record: its kind, the sum of its records' steps
+    kind: Int64s  # (n,) at a cluster's first record: its kind, the sum of its records' steps
     log_weight: Floats  # (n,) at a cluster's first record: log of its weight (equation 4)
 
 

@@ -237,8 +237,8 @@ def condition_prior(state: ChainState, model: Model, rng: np.random.Generator) -
     log_unit, free = model.partition_prior.condition(
         state.hyperparameters, state.entities, model.size, rng
     )
-    base = model.partition_prior.base(state.hyperparameters)
-    return LinkagePrior(log_unit, free, state.hyperparameters, base)
+    prior, values = model.partition_prior, state.hyperparameters
+    return LinkagePrior(log_unit, free, values, prior.base(values), prior.log_share(values))
 
 
 def log_classes(state: ChainState, model: Model) -> float:
@@ -267,12 +267,16 @@ def log_posterior(
     total += log_classes(state, model)
     total += log_change_density(state.change[:, model.changing])
     prior = model.partition_prior
-    few = model.log_kind(state.hyperparameters, min(model.largest_cluster, TELLING_SIZE))
-    if few.any():  # else clusters of all kinds weigh the same
+    values = state.hyperparameters
+    few = model.log_kind(values, min(model.largest_cluster, TELLING_SIZE))
+    log_share = prior.log_share(values)
+    if few.any() or log_share.any():  # else clusters of all kinds weigh the same
         kinds = execute.kinds(state)
-        present = np.flatnonzero(kinds)
-        log_kind = model.log_kind(state.hyperparameters, len(kinds) - 1)
-        total += float(log_kind[present] @ kinds[present])
+        present = kinds.numbers > 0
+        log_kind = model.log_kind(values, kinds.numbers.shape[1] - 1)
+        total += float(log_kind[present] @ kinds.numbers[present])
+        if len(log_share):
+            total += float(log_share @ kinds.shares)
     if prior.by_block:
         total += float(as_floats(execute.weigh_shares(state, prior.base(state.hyperparameters))))
     return total + prior.log_entities(state.hyperparameters, state.entities, model.size)

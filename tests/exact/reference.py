@@ -170,20 +170,14 @@ def log_prior_of_kinds(labels, model: Model, hyper):
     """
     prior, files = model.prior, len(model.records.files)
     by_block = prior.blocks and len(model.block_sizes) > 1
-    patterns = prior.files and model.single.all()
-    weighted = prior.files and model.single.any() and not patterns
-    most = min(files, 8) if weighted and model.single.all() else 8
-    shares = hyper[: 2**files - 1 if patterns else most]
+    shares = hyper[: 2**files - 1 if prior.files else 8]
     pooling = hyper[len(shares)] if by_block else None
-    weights = hyper[len(hyper) - files :] if weighted else np.ones(files)
+    repeating = np.flatnonzero(~model.single)
+    numbers = hyper[len(shares) + by_block :].reshape(-1, 8) if prior.files else []
+    numbers = dict(zip(repeating.tolist(), numbers, strict=True)) if prior.files else {}
     mass = 0.5 * np.ones(len(shares))
-    if not patterns:
-        mass = prior.strength * 0.5 ** np.minimum(np.arange(1, most + 1), most - 1)
-
-    def chance(counts):
-        if weighted and any(c > 1 and s for c, s in zip(counts, model.single, strict=True)):
-            return 0.0
-        return math.prod(w**c / math.factorial(c) for w, c in zip(weights, counts, strict=True))
+    if not prior.files:
+        mass = prior.strength * 0.5 ** np.minimum(np.arange(1, 9), 7)
 
     total = 0.0
     blocks = np.unique(model.records.block) if by_block else [None]
@@ -195,18 +189,13 @@ def log_prior_of_kinds(labels, model: Model, hyper):
         for name in names:
             own = [model.records.file[r] for r in held if labels[r] == name]
             counts = [own.count(f) for f in range(files)]
-            kind = len(own) - 1
-            if patterns:
-                kind = sum(2**f for f in own) - 1
-            elif weighted:
-                ways = sum(
-                    chance(other)
-                    for other in itertools.product(range(len(own) + 1), repeat=files)
-                    if sum(other) == len(own)
-                )
-                total += math.log(chance(counts) / ways)
-                total += sum(math.lgamma(c + 1) for c in counts)
+            if prior.files:  # the set of files, then how many records each has
+                kind = sum(2**f for f in range(files) if counts[f]) - 1
+                for file, count in enumerate(counts):
+                    if count and file in numbers:
+                        total += math.log(numbers[file][count - 1]) + math.lgamma(count + 1)
             else:
+                kind = len(own) - 1
                 total += math.lgamma(len(own) + 1)
             if by_block:  # the next entity of an urn
                 share = (pooling * shares[kind] + seen[kind]) / (pooling + seen.sum())

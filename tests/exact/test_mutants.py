@@ -98,10 +98,7 @@ MUTANTS = {
         "kernels/latent.py", "statistics.class_counts[c] += 1",
         "statistics.class_counts[c] += c == 0", COUNTS),
     "sizes-without-their-arrangements": (
-        "priors/kinds.py", "np.cumsum(np.log(sizes)) + log_tail", "log_tail", PLAIN),
-    "files-weigh-nothing": (
-        "priors/kinds.py", "found[sizes] -= self._log_placings(self._scaled(values), sizes)",
-        "found[sizes] -= 0.0", CHAIN),
+        "priors/kinds.py", "ways = np.cumsum(np.log(sizes)) + log_tail", "ways = log_tail", PLAIN),
     "weights-of-files-without-their-ways": (
         "priors/kinds.py", "weight[file] - ways", "weight[file]", WHOLE),
     "a-block-without-the-order-of-its-entities": (
@@ -110,8 +107,9 @@ MUTANTS = {
     "counts-of-kinds-not-given-back": (
         "kernels/moves.py", "elif counted:", "elif counted and sweep < 0:", CHAIN),
     "patterns-that-forget-which-files": (
-        "priors/kinds.py", "return 2 ** np.arange(len(self.files), dtype=np.int64)",
-        "return np.arange(1, len(self.files) + 1, dtype=np.int64)", CHAIN),
+        "kernels/clusters.py", "pattern |= UNIT << file", "pattern += UNIT", CHAIN),
+    "numbers-without-their-arrangements": (
+        "priors/kinds.py", "found[file, 1:] = ways + share", "found[file, 1:] = share", PLAIN),
     "pooling-without-stops": (
         "priors/sizes.py", "pooled.tables.sum() - pooled.stopped[0]", "pooled.tables.sum()", WHOLE),
     "every-entity-from-the-common-shares": (

@@ -11,7 +11,8 @@ from smered.execute import make_executor
 from smered.fields import Categorical, Text
 from smered.model import Model
 from smered.priors import ClusterSizes, Ewens, PitmanYor, UniformLabels
-from smered.priors.kinds import SizesInFiles
+from smered.priors.kinds import SIZES, SizesInFiles, halving
+from smered.priors.prior import KindCounts
 from smered.priors.sizes import POOLING_RATE, POOLING_SHAPE
 from smered.records import Records
 from smered.ridge import CHANGE_A, CHANGE_B, draw_along_ridge
@@ -102,8 +103,10 @@ def grid_of(model):
         rng, kinds = np.random.default_rng(1), model.partition_prior.kinds
         shares = rng.dirichlet(kinds.mass, 2500)
         pooling = rng.gamma(POOLING_SHAPE, 1 / POOLING_RATE, (2500, len(model.block_sizes) - 1))
-        weights = rng.dirichlet(np.ones(len(model.records.files)), 2500)
-        return np.hstack((shares, pooling, weights[:, : len(kinds.others)]))
+        numbers = [rng.dirichlet(halving(SIZES, prior.strength), 2500)] * (
+            len(kinds.others) // SIZES
+        )
+        return np.hstack((shares, pooling, *numbers))
     if not prior.hyperparameters:
         return [None]
     gamma = stats.gamma(prior.shape, scale=1 / prior.rate)
@@ -130,7 +133,7 @@ def test_weights_of_files_follow_their_density(single):
     spread = np.sqrt((density @ (grid - expected) ** 2) / density.sum())
     rng, values, drawn = np.random.default_rng(5), kinds.start(), []
     for _ in range(8000):
-        values = kinds.update(values, sizes, rng)
+        values = kinds.update(values, KindCounts(np.zeros(0), sizes[None]), rng)
         drawn.append(values[0])
     assert np.mean(drawn) == pytest.approx(expected, abs=0.006)
     assert np.std(drawn) == pytest.approx(spread, abs=0.006)
@@ -169,7 +172,7 @@ def test_pooling_and_common_shares_follow_their_density():
     first = {}
     entity = [first.setdefault(rows[r][1:], i) for i, r in enumerate(model.order.tolist())]
     state.entity, values, found = np.array(entity, np.int32), prior.start(len(rows)), []
-    assert execute.kinds(state)[1:].tolist() == counts.sum(axis=0).tolist()
+    assert execute.kinds(state).shares.tolist() == counts.sum(axis=0).tolist()
     for sweep in range(20_000):
         state.sweep = sweep
         pooled = execute.pool(state, prior.base(values), 1, 0)

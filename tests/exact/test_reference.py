@@ -110,8 +110,8 @@ def test_log_ratios_are_the_differences_of_targets(prior):
         return log_likelihood(labels, model, theta, beta) + log_prior(labels, prior, model=model)
 
     def clusters_of(labels):
-        room = np.zeros((3, n), np.int32)
-        clusters = Clusters(kernel_order(labels, model), *room, np.zeros(n))
+        room = np.zeros((2, n), np.int32)
+        clusters = Clusters(kernel_order(labels, model), *room, np.zeros(n, np.int64), np.zeros(n))
         build_rings(0, n, layout, clusters)
         if len(base):
             count_kinds(0, n, layout, clusters, scratch.kinds)

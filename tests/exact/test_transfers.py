@@ -49,7 +49,12 @@ class Bench:
 
     def log_ratio(self, labels, record, target):
         """Log acceptance ratio of a transfer and where it leads; None if it is not proposed."""
-        clusters = Clusters(np.array(labels, np.int32), *np.zeros((3, 5), np.int32), np.zeros(5))
+        clusters = Clusters(
+            np.array(labels, np.int32),
+            *np.zeros((2, 5), np.int32),
+            np.zeros(5, np.int64),
+            np.zeros(5),
+        )
         build_rings(0, 5, self.layout, clusters)
         weigh_clusters(0, 5, self.layout, self.tables, clusters, self.scratch)
         one = labels[record]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from smered.layout import Floats, Int32s, Int64s, LinkagePrior, Parameters, Statistics
-from smered.priors.prior import Pooled
+from smered.priors.prior import KindCounts, Pooled
 from smered.state import ChainState
 
 __all__ = ["Executor", "FoundToggles"]
@@ -40,8 +40,8 @@ class Executor(Protocol):
         """Link records for the first time."""
         ...
 
-    def kinds(self, state: ChainState) -> Int64s:
-        """Clusters of each kind, from 0 on."""
+    def kinds(self, state: ChainState) -> KindCounts:
+        """Clusters of each kind."""
         ...
 
     def pool(self, state: ChainState, base: Floats, seed: int, chain: int) -> Pooled:

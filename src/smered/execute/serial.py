@@ -25,7 +25,7 @@ from smered.layout import (
     Toggles,
 )
 from smered.model import Model
-from smered.priors.prior import Pooled
+from smered.priors.prior import KindCounts, Pooled
 from smered.rotating import rotating_sweep
 from smered.state import (
     SHARING,
@@ -127,14 +127,29 @@ class Serial:
         state.entity = start_linkage(self._model, self.layout, chain, seed, self.before)
         state.entities = int((state.entity == np.arange(len(state.entity))).sum())
 
-    def kinds(self, state: ChainState) -> Int64s:
-        """Clusters of each kind, from 0 on."""
-        layout = self.layout
-        step = layout.kind_step[layout.cell_file[layout.cell]]
-        kind = np.bincount(state.entity, step).astype(np.int64)
-        found = np.bincount(kind, minlength=1)
-        found[0] = 0  # records that name no cluster
-        return found
+    def kinds(self, state: ChainState) -> KindCounts:
+        """Clusters of each kind."""
+        layout, prior = self.layout, self._model.partition_prior
+        shares = len(prior.base(prior.start(1))) or len(prior.log_share(prior.start(1)))
+        by_share = np.zeros(shares, np.int64)
+        if not layout.kind_bits:
+            sizes = np.bincount(np.bincount(state.entity), minlength=2)
+            sizes[0] = 0  # records that name no cluster
+            share = np.minimum(np.arange(1, len(sizes)), max(shares, 1)) - 1
+            if shares:
+                np.add.at(by_share, share, sizes[1:])
+            return KindCounts(by_share, sizes[None])
+        file, files = layout.cell_file[layout.cell], len(layout.single)
+        held = np.zeros((files, len(state.entity)), np.int64)
+        for number in range(files):
+            own = file == number
+            held[number] = np.bincount(state.entity[own], minlength=len(state.entity))
+        most = int(held.max(initial=0))
+        numbers = np.stack([np.bincount(row, minlength=most + 2) for row in held])
+        numbers[:, 0] = 0
+        pattern = (1 << np.arange(files)) @ (held > 0)
+        by_share += np.bincount(pattern, minlength=shares + 1)[1:]
+        return KindCounts(by_share, numbers)
 
     def pool(self, state: ChainState, base: Floats, seed: int, chain: int) -> Pooled:
         """Draw what blocks with shares of their own say of the common ones."""
@@ -461,7 +476,7 @@ class Serial:
         """Room for what is known of so many records and their clusters."""
         self._touched = np.empty(records, np.uint8)
         self._rings = (
-            np.empty(records, np.int32), np.empty(records, np.int32), np.empty(records, np.int32),
+            np.empty(records, np.int32), np.empty(records, np.int32), np.empty(records, np.int64),
             np.empty(records),
         )  # fmt: skip
 

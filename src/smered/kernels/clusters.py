@@ -3,10 +3,10 @@
 from smered.kernels.jit import jit, jit_inline
 from smered.kernels.likelihood import log_weight
 from smered.kernels.mixture import is_mixture
-from smered.layout import ZERO
+from smered.layout import UNIT, ZERO
 
 __all__ = ["build_rings", "gather", "gather_without", "kind_of", "link_ring", "log_kind_weight"]
-__all__ += ["same_file_member", "step_of", "weigh_clusters"]
+__all__ += ["same_file_member", "share_of", "step_of", "weigh_clusters"]
 
 
 @jit_inline
@@ -50,11 +50,38 @@ def kind_of(first, end, layout, scratch):
 
 
 @jit_inline
-def log_kind_weight(kind, block, prior):
+def number_in_file(kind, file, layout):
+    """How many records of a file a cluster of some kind holds."""
+    return (kind >> (layout.kind_bits * file)) & ((UNIT << layout.kind_bits) - UNIT)
+
+
+@jit_inline
+def share_of(kind, shares, layout):
+    """Which of so many shares a kind has: that of its size, or of the set of its files."""
+    if layout.kind_bits == 0:
+        return min(kind, shares) - 1
+    pattern = ZERO
+    for file in range(layout.kind_step.shape[0]):
+        if number_in_file(kind, file, layout) > 0:
+            pattern |= UNIT << file
+    return pattern - 1
+
+
+@jit_inline
+def log_kind_weight(kind, block, layout, prior):
     """Log W of a cluster of some kind in a block (section 4)."""
-    row = block if prior.log_share.shape[0] > 1 else 0
-    share = min(kind, prior.log_share.shape[1]) - 1
-    return prior.log_kind[kind] + prior.log_share[row, share]
+    total = 0.0
+    if layout.kind_bits == 0:
+        total += prior.log_kind[0, kind]
+    else:
+        for file in range(layout.kind_step.shape[0]):
+            number = number_in_file(kind, file, layout)
+            if number > 0:
+                total += prior.log_kind[file, number]
+    rows, shares = prior.log_share.shape
+    if shares > 1:
+        total += prior.log_share[block if rows > 1 else 0, share_of(kind, shares, layout)]
+    return total
 
 
 @jit_inline

@@ -10,6 +10,7 @@ from smered.kernels.clusters import (
     link_ring,
     log_kind_weight,
     same_file_member,
+    share_of,
 )
 from smered.kernels.jit import entry, jit_inline
 from smered.kernels.likelihood import log_weight
@@ -64,16 +65,20 @@ def log_change(one, two, middle, size, block, layout, parameters, prior, cluster
     members[middle:size], or a single one if middle = size. The prior's factor for their number is
     left out.
     """
-    log_ratio = -clusters.log_weight[one] - log_kind_weight(clusters.kind[one], block, prior)
+    log_ratio = -clusters.log_weight[one] - log_kind_weight(
+        clusters.kind[one], block, layout, prior
+    )
     if two != one:
-        log_ratio -= clusters.log_weight[two] + log_kind_weight(clusters.kind[two], block, prior)
+        log_ratio -= clusters.log_weight[two] + log_kind_weight(
+            clusters.kind[two], block, layout, prior
+        )
     left, right = 0.0, 0.0
     first = ZERO
     for last in (middle, size):
         if last > first:
             left, right = right, log_weight(first, last - first, layout, parameters, scratch)
             kind = kind_of(first, last, layout, scratch)
-            log_ratio += right + log_kind_weight(kind, block, prior)
+            log_ratio += right + log_kind_weight(kind, block, layout, prior)
         first = last
     return log_ratio, left, right
 
@@ -88,14 +93,14 @@ def log_change_of_counts(one, two, middle, size, pooling, layout, prior, cluster
     last = base.shape[0]
     ratio = 1.0
     for i in range(1 if one == two else 2):
-        kind = min(clusters.kind[one if i == 0 else two], last) - 1
+        kind = share_of(clusters.kind[one if i == 0 else two], last, layout)
         counts[kind] -= 1
         counts[last] -= 1
         ratio *= (pooling + counts[last]) / ((counts[last] + 1.0) * (base[kind] + counts[kind]))
     first = ZERO
     for end in (middle, size):
         if end > first:
-            kind = min(kind_of(first, end, layout, scratch), last) - 1
+            kind = share_of(kind_of(first, end, layout, scratch), last, layout)
             ratio *= (base[kind] + counts[kind]) * (counts[last] + 1.0) / (pooling + counts[last])
             counts[kind] += 1
             counts[last] += 1
@@ -110,13 +115,13 @@ def undo_change_of_counts(one, two, middle, size, layout, prior, clusters, scrat
     first = ZERO
     for end in (middle, size):
         if end > first:
-            counts[min(kind_of(first, end, layout, scratch), last) - 1] -= 1
+            counts[share_of(kind_of(first, end, layout, scratch), last, layout)] -= 1
             counts[last] -= 1
         first = end
-    counts[min(clusters.kind[one], last) - 1] += 1
+    counts[share_of(clusters.kind[one], last, layout)] += 1
     counts[last] += 1
     if two != one:
-        counts[min(clusters.kind[two], last) - 1] += 1
+        counts[share_of(clusters.kind[two], last, layout)] += 1
         counts[last] += 1
 
 

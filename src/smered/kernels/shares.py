@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from smered.kernels.clusters import share_of
 from smered.kernels.jit import entry, jit, jit_inline
 from smered.kernels.rng import POOL, SHARE, another, stream, uniform, words
 from smered.kernels.tally import add_whole
@@ -46,7 +47,7 @@ def log_add(one, two):
 
 @jit
 def count_kinds(start, end, layout, clusters, counts):
-    """Count a block's clusters by kind, counts (K + 1,): kinds from K on together, then all."""
+    """Count a block's clusters by the share of their kind, counts (K + 1,), then all."""
     counts[:] = 0
     last = counts.shape[0] - 1
     for record in range(start, end):
@@ -58,7 +59,7 @@ def count_kinds(start, end, layout, clusters, counts):
             clusters.kind[name] += step
     for record in range(start, end):
         if clusters.entity[record] == record:
-            counts[min(clusters.kind[record], last) - 1] += 1
+            counts[share_of(clusters.kind[record], last, layout)] += 1
             counts[last] += 1
 
 

@@ -88,8 +88,10 @@ def examine(at, block, field, touched, layout, parameters, prior, clusters, scra
     toggles.level[at] = level
     gain -= apart
     host, own = kind_of(ZERO, size, layout, scratch), step_of(mover, layout)
-    gain += log_kind_weight(host + own, block, prior) - log_kind_weight(host, block, prior)
-    toggles.log_gain[at] = gain - log_kind_weight(own, block, prior) - prior.log_unit[block]
+    gain += log_kind_weight(host + own, block, layout, prior) - log_kind_weight(
+        host, block, layout, prior
+    )
+    toggles.log_gain[at] = gain - log_kind_weight(own, block, layout, prior) - prior.log_unit[block]
 
 
 @jit_inline

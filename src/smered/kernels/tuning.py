@@ -64,8 +64,12 @@ def log_odds_alone(record, candidate, block, log_unit, layout, parameters, prior
     scratch.members[0], scratch.members[1] = record, candidate
     log_ratio = log_weight(ZERO, UNIT + UNIT, layout, parameters, scratch) - log_unit
     one, two = step_of(record, layout), step_of(candidate, layout)
-    log_ratio += log_kind_weight(one + two, block, prior)
-    return log_ratio - log_kind_weight(one, block, prior) - log_kind_weight(two, block, prior)
+    log_ratio += log_kind_weight(one + two, block, layout, prior)
+    return (
+        log_ratio
+        - log_kind_weight(one, block, layout, prior)
+        - log_kind_weight(two, block, layout, prior)
+    )
 
 
 @entry

@@ -10,13 +10,15 @@ from typing import Protocol
 import numpy as np
 
 from smered.layout import Bools, Floats, Int64s
-from smered.priors.prior import slice_step
+from smered.priors.prior import KindCounts, slice_step
 
-__all__ = ["LEAST_SHARE", "FilePatterns", "Kinds", "Sizes", "SizesInFiles"]
+__all__ = ["LEAST_SHARE", "FilePatterns", "Kinds", "Sizes", "SizesInFiles", "kind_bits"]
+__all__ += ["log_dirichlet"]
 
 SIZES = 8  # from this size on, clusters share one learned number
 PATTERN_MASS = 0.5  # Jeffreys' prior on the shares of patterns
 LEAST_SHARE = 1e-300
+BITS = 62
 
 
 class Kinds(Protocol):
@@ -33,8 +35,8 @@ class Kinds(Protocol):
         ...
 
     @property
-    def steps(self) -> Int64s:
-        """What a record of each file adds to the kind of its cluster (k,)."""
+    def bits(self) -> int:
+        """Bits of a kind for the records of each file; 0 where kinds are sizes."""
         ...
 
     @property
@@ -46,7 +48,7 @@ class Kinds(Protocol):
         """First values of the others."""
         ...
 
-    def update(self, values: Floats, kinds: Int64s, rng: np.random.Generator) -> Floats:
+    def update(self, values: Floats, kinds: KindCounts, rng: np.random.Generator) -> Floats:
         """Draw the others given how many clusters of each kind there are."""
         ...
 
@@ -68,7 +70,7 @@ class NoOthers:
         """Nothing else is learned."""
         return np.empty(0)
 
-    def update(self, values: Floats, kinds: Int64s, rng: np.random.Generator) -> Floats:
+    def update(self, values: Floats, kinds: KindCounts, rng: np.random.Generator) -> Floats:
         """Nothing else is learned."""
         return values
 
@@ -113,7 +115,7 @@ class Sizes(NoOthers):
     """Entities by their number of records: W[s] = s! m_s."""
 
     strength: float
-    files: int
+    bits: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -125,15 +127,11 @@ class Sizes(NoOthers):
         """Halving from each size to the next."""
         return halving(SIZES, self.strength)
 
-    @property
-    def steps(self) -> Int64s:
-        """Every record counts once."""
-        return np.ones(self.files, np.int64)
-
     def log_ways(self, largest: int, values: Floats) -> Floats:
         """Log s!, and the share of a size among those that share one."""
         sizes = np.arange(1, largest + 1)
-        return np.concatenate(([0.0], np.cumsum(np.log(sizes)) + log_tail(SIZES, sizes, math.inf)))
+        ways = np.cumsum(np.log(sizes)) + log_tail(SIZES, sizes, math.inf)
+        return np.concatenate(([0.0], ways))[None]
 
 
 @dataclass(frozen=True)
@@ -152,6 +150,7 @@ class SizesInFiles:
     files: tuple[str, ...]
     records: Int64s  # (k,) of each file
     single: Bools  # (k,) files without duplicates
+    bits: int = 0
 
     @property
     def most(self) -> float:
@@ -174,11 +173,6 @@ class SizesInFiles:
         return halving(self.shares, self.strength)
 
     @property
-    def steps(self) -> Int64s:
-        """Every record counts once."""
-        return np.ones(len(self.files), np.int64)
-
-    @property
     def others(self) -> tuple[str, ...]:
         """The weight of each file."""
         return tuple(f"weight of {file}" for file in self.files)
@@ -188,19 +182,20 @@ class SizesInFiles:
         weights: Floats = self.records / self.records.sum()
         return weights
 
-    def update(self, values: Floats, kinds: Int64s, rng: np.random.Generator) -> Floats:
+    def update(self, values: Floats, kinds: KindCounts, rng: np.random.Generator) -> Floats:
         """Draw each file's weight by slice sampling.
 
         Only ratios of weights matter: with a scale drawn from its Gamma distribution they are
         independent exponentials before the data.
         """
         weight = values * rng.standard_gamma(len(self.files))
-        present = np.flatnonzero(kinds)
+        sizes = kinds.numbers[0]
+        present = np.flatnonzero(sizes)
         for file in range(len(self.files)):
 
             def log_density(x: float, file: int = file) -> float:
                 weight[file] = math.exp(x)
-                ways = float(kinds[present] @ self._log_placings(weight, present))
+                ways = float(sizes[present] @ self._log_placings(weight, present))
                 return float(self.records[file] + 1) * x - weight[file] - ways
 
             # about four standard deviations wide: few steps out, few back
@@ -216,7 +211,7 @@ class SizesInFiles:
         found = np.full(largest + 1, -np.inf)
         found[sizes] = log_tail(self.shares, sizes, self.most)
         found[sizes] -= self._log_placings(self._scaled(values), sizes)
-        return found
+        return found[None]
 
     def log_density(self, values: Floats) -> float:
         """What the files weigh, and the Dirichlet density of their weights."""
@@ -247,10 +242,21 @@ class SizesInFiles:
 
 
 @dataclass(frozen=True)
-class FilePatterns(NoOthers):
-    """Entities by the files that hold them, none of them twice (equation 22)."""
+class FilePatterns:
+    """Entities by the files that hold them, and by how often each file does (equation 22).
 
+    Files without duplicates hold an entity once. The others hold it c times with probability q_fc,
+    q_f ~ Dirichlet around a distribution that halves from each number to the next.
+    """
+
+    strength: float
     files: tuple[str, ...]
+    single: Bools  # (k,) files without duplicates
+
+    @property
+    def bits(self) -> int:
+        """As many as there are for each of the files."""
+        return kind_bits(len(self.files))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -268,13 +274,53 @@ class FilePatterns(NoOthers):
         return np.full(2 ** len(self.files) - 1, PATTERN_MASS)
 
     @property
-    def steps(self) -> Int64s:
-        """A bit for each file."""
-        return 2 ** np.arange(len(self.files), dtype=np.int64)
+    def repeating(self) -> Int64s:
+        """Files that may hold an entity several times."""
+        return np.flatnonzero(~self.single)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """How often each of these files holds an entity that it holds."""
+        names = size_names(SIZES, math.inf)
+        if len(self.files) == 1:
+            return names if len(self.repeating) else ()
+        return tuple(f"{self.files[i]}: {name}" for i in self.repeating for name in names)
+
+    def start(self) -> Floats:
+        """The expected shares."""
+        mass = halving(SIZES, self.strength)
+        return np.tile(mass / mass.sum(), len(self.repeating))
+
+    def update(self, values: Floats, kinds: KindCounts, rng: np.random.Generator) -> Floats:
+        """Draw how often each file holds an entity: Dirichlet given how often it does."""
+        mass, drawn = halving(SIZES, self.strength), [np.empty(0)]
+        for file in self.repeating:
+            numbers = kinds.numbers[file]
+            share = np.minimum(np.arange(len(numbers)), SIZES)
+            counts = np.bincount(share, numbers, minlength=SIZES + 1)[1:]
+            found = np.maximum(rng.standard_gamma(mass + counts), LEAST_SHARE)
+            drawn.append(found / found.sum())
+        return np.concatenate(drawn)
 
     def log_ways(self, largest: int, values: Floats) -> Floats:
-        """Nothing but shares."""
-        return np.zeros(2 ** len(self.files))
+        """Log q_fc c!, 0 for files that hold an entity at most once."""
+        found = np.zeros((len(self.files), largest + 1))
+        numbers = np.arange(1, largest + 1)
+        ways = np.cumsum(np.log(numbers)) + log_tail(SIZES, numbers, math.inf)
+        for row, file in enumerate(self.repeating):
+            share = np.log(values[row * SIZES : (row + 1) * SIZES])
+            found[file, 1:] = ways + share[np.minimum(numbers, SIZES) - 1]
+        return found
+
+    def log_density(self, values: Floats) -> float:
+        """The Dirichlet densities."""
+        mass = halving(SIZES, self.strength)
+        return sum(log_dirichlet(mass, q) for q in values.reshape(-1, SIZES))
+
+
+def kind_bits(files: int) -> int:
+    """Bits of a kind, of 62, for the records of each file."""
+    return BITS // files
 
 
 def log_dirichlet(mass: Sequence[float] | Floats, shares: Floats) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 
 from smered.layout import Bools, Floats, Int64s
 
-__all__ = ["Pooled", "Prior", "PriorChoice", "SameEverywhere", "slice_step"]
+__all__ = ["KindCounts", "Pooled", "Prior", "PriorChoice", "SameEverywhere", "slice_step"]
 
 
 class Pooled(NamedTuple):
@@ -18,14 +18,29 @@ class Pooled(NamedTuple):
     log_mass: Int64s  # (2,) sum of the logarithms of what each block leaves; see `smered.sums`
 
 
+class KindCounts(NamedTuple):
+    """How many clusters there are of each kind."""
+
+    shares: Int64s  # (K,) by the share of their kind
+    numbers: Int64s  # (1, sizes) by size, or (k, numbers) by how many records of a file they hold
+
+    def __add__(self, other: "KindCounts") -> "KindCounts":  # type: ignore[override]
+        """The counts of two parts of the records."""
+        wide = max(self.numbers.shape[1], other.numbers.shape[1])
+        numbers = np.zeros((len(self.numbers), wide), np.int64)
+        for part in (self.numbers, other.numbers):
+            numbers[:, : part.shape[1]] += part
+        return KindCounts(np.add(self.shares, other.shares), numbers)
+
+
 class Prior(Protocol):
     """What the sampler asks of a prior. n records, N entities; `values` are hyperparameters.
 
-    The kind of a cluster is the sum of `steps` over the files of its records: with steps of 1 its
-    size, with powers of 2 the set of its files.
+    The kind of a cluster is its size, or, with `bits`, how many records of each file it holds, in
+    so many bits for each.
     """
 
-    steps: Int64s  # (k,)
+    bits: int
     by_block: bool  # whether each block draws shares of its own, of kinds
 
     @property
@@ -41,8 +56,12 @@ class Prior(Protocol):
         """Dirichlet hyperparameters of each block's own shares (K,); empty if it has none."""
         ...
 
+    def log_share(self, values: Floats) -> Floats:
+        """Log of the shares of kinds in all blocks (K,); empty where there are none such."""
+        ...
+
     def update(
-        self, values: Floats, kinds: Int64s, pooled: Pooled | None, rng: np.random.Generator
+        self, values: Floats, kinds: KindCounts, pooled: Pooled | None, rng: np.random.Generator
     ) -> Floats:
         """Draw the learned hyperparameters given how many clusters of each kind there are.
 
@@ -60,7 +79,10 @@ class Prior(Protocol):
         ...
 
     def log_kind(self, largest: int, values: Floats) -> Floats:
-        """Log W of every kind of cluster of up to `largest` records, blocks' own shares apart."""
+        """Log W of every size up to `largest` (1, sizes), or of records in each file (k, numbers).
+
+        Shares are left out.
+        """
         ...
 
     def log_entities(self, values: Floats, entities: int, records: int) -> float:
@@ -79,11 +101,15 @@ class PriorChoice(Protocol):
 class SameEverywhere:
     """What priors share that look at the sizes of clusters alone, in all blocks alike."""
 
-    steps: Int64s = np.ones(1, np.int64)
+    bits: int = 0
     by_block: bool = False
 
     def base(self, values: Floats) -> Floats:
         """No block has shares of its own."""
+        return np.empty(0)
+
+    def log_share(self, values: Floats) -> Floats:
+        """There are none."""
         return np.empty(0)
 
 

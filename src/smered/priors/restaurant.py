@@ -9,7 +9,7 @@ import numpy as np
 
 from smered.errors import ConfigError
 from smered.layout import UNLIMITED, Bools, Floats, Int64s
-from smered.priors.prior import Pooled, SameEverywhere, slice_step
+from smered.priors.prior import KindCounts, Pooled, SameEverywhere, slice_step
 
 __all__ = ["Ewens", "PitmanYor"]
 
@@ -50,10 +50,11 @@ class PitmanYor(SameEverywhere):
         return np.array([first[name] for name in self.hyperparameters])
 
     def update(
-        self, values: Floats, kinds: Int64s, pooled: Pooled | None, rng: np.random.Generator
+        self, values: Floats, kinds: KindCounts, pooled: Pooled | None, rng: np.random.Generator
     ) -> Floats:
         """Draw each by a slice-sampling step: log concentration, log odds of the discount."""
-        entities, records = int(kinds.sum()), int(np.arange(len(kinds)) @ kinds)
+        sizes = kinds.numbers[0]
+        entities, records = int(sizes.sum()), int(np.arange(len(sizes)) @ sizes)
         drawn = values.copy()
         for i, name in enumerate(self.hyperparameters):
 
@@ -64,7 +65,7 @@ class PitmanYor(SameEverywhere):
                     return self.log_entities(value, entities, records) + x
                 if not 0 < value[i] < 1:
                     return -math.inf
-                log_sizes = float(self.log_kind(len(kinds) - 1, value) @ kinds)
+                log_sizes = float(self.log_kind(len(sizes) - 1, value)[0] @ sizes)
                 jacobian = math.log(value[i]) + math.log1p(-value[i])
                 return self.log_entities(value, entities, records) + log_sizes + jacobian
 
@@ -90,7 +91,8 @@ class PitmanYor(SameEverywhere):
         """Log (1 - d)_{s-1}, a rising factorial."""
         sizes = np.arange(1, largest, dtype=np.float64)
         discount = self._fixed(values)[1]
-        return np.concatenate((np.zeros(2), np.cumsum(np.log(sizes - discount))))[: largest + 1]
+        found = np.concatenate((np.zeros(2), np.cumsum(np.log(sizes - discount))))
+        return found[None, : largest + 1]
 
     def log_entities(self, values: Floats, entities: int, records: int) -> float:
         """Log V[N], plus the Gamma density of a learned concentration."""

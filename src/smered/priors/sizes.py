@@ -8,8 +8,16 @@ import numpy as np
 
 from smered.errors import ConfigError
 from smered.layout import UNLIMITED, Bools, Floats, Int64s
-from smered.priors.kinds import LEAST_SHARE, FilePatterns, Kinds, Sizes, SizesInFiles, log_dirichlet
-from smered.priors.prior import Pooled, Prior, SameEverywhere
+from smered.priors.kinds import (
+    LEAST_SHARE,
+    FilePatterns,
+    Kinds,
+    Sizes,
+    SizesInFiles,
+    kind_bits,
+    log_dirichlet,
+)
+from smered.priors.prior import KindCounts, Pooled, Prior, SameEverywhere
 from smered.sums import as_floats
 
 __all__ = ["ClusterSizes", "SharesByBlock", "SharesOfAll"]
@@ -21,19 +29,19 @@ POOLING_SHAPE, POOLING_RATE = 1.0, 0.05  # blocks share about as much as twenty 
 
 @dataclass(frozen=True)
 class ClusterSizes:
-    """Learned shares of how many records an entity has, and in which files.
+    """Learned shares of which files hold an entity, and how many records each has of it.
 
     Entities are drawn one by one, each of a kind, until the records are used up (Betancourt,
-    Zanella and Steorts 2020). If all files may hold duplicates the kind is the number of records:
-    what is learned of pairs says nothing about triples. If files hold nobody twice it is the set of
-    files that hold the entity; with more than five files, or where only some are free of
-    duplicates, the number of records, with weights of files that are learned.
+    Zanella and Steorts 2020). The kind is the set of files that hold the entity, each file then has
+    one record of it, or, where duplicates are allowed, a number whose shares are learned: what is
+    learned of pairs says nothing about triples. With more than five files the kind is the number of
+    records, and weights of files without duplicates are learned.
 
     With `blocks`, each block has its own number of entities and its own shares, drawn around common
     ones as closely as the blocks are alike: agreeing on a block is evidence. Without, blocks only
-    rule links out. Without `files`, partitions by size are conditioned on being legal, which makes
-    links less likely. `strength` is the prior mass of the shares of sizes, Dirichlet around a
-    distribution that halves from each size to the next; patterns of files have Jeffreys' prior.
+    rule links out. Without `files`, kinds are sizes, and partitions are conditioned on being legal,
+    which makes links less likely. `strength` is the prior mass of shares of numbers, Dirichlet
+    around a distribution that halves from each to the next; sets of files have Jeffreys' prior.
     """
 
     strength: float = 1.0
@@ -46,9 +54,10 @@ class ClusterSizes:
 
     def for_files(self, files: Sequence[str], records: Int64s, single: Bools, blocks: int) -> Prior:
         """Shares of what can be told of these files, in each of several blocks or in all."""
-        kinds: Kinds = Sizes(self.strength, len(files))
-        if self.files and single.all() and len(files) <= MOST_FILES:
-            kinds = FilePatterns(tuple(files))
+        kinds: Kinds = Sizes(self.strength)
+        few = len(files) <= MOST_FILES and records.max(initial=0) < 2 ** kind_bits(len(files))
+        if self.files and few:
+            kinds = FilePatterns(self.strength, tuple(files), single)
         elif self.files and single.any():
             kinds = SizesInFiles(self.strength, tuple(files), records, single)
         if blocks == 1:
@@ -63,7 +72,7 @@ class LearnedShares(SameEverywhere):
 
     def __init__(self, kinds: Kinds) -> None:
         self.kinds = kinds
-        self.steps = kinds.steps
+        self.bits = kinds.bits
 
     @property
     def hyperparameters(self) -> tuple[str, ...]:
@@ -85,17 +94,15 @@ class LearnedShares(SameEverywhere):
         return values[:shares], values[shares:rest], values[rest:]
 
     def log_kind(self, largest: int, values: Floats) -> Floats:
-        """Log W of each kind; its share apart."""
+        """Log W of each kind, shares left out."""
         return self.kinds.log_ways(largest, self._split(values)[2])
 
     def update(
-        self, values: Floats, kinds: Int64s, pooled: Pooled | None, rng: np.random.Generator
+        self, values: Floats, kinds: KindCounts, pooled: Pooled | None, rng: np.random.Generator
     ) -> Floats:
         """Draw the shares: Dirichlet given the clusters of each kind; then the others."""
         mass, (_, _, others) = self.kinds.mass, self._split(values)
-        number = np.minimum(np.arange(len(kinds)), len(mass))
-        counts = np.bincount(number, kinds, minlength=len(mass) + 1)[1:]
-        drawn = np.maximum(rng.standard_gamma(mass + counts), LEAST_SHARE)
+        drawn = np.maximum(rng.standard_gamma(mass + kinds.shares), LEAST_SHARE)
         return np.concatenate((drawn / drawn.sum(), self.kinds.update(others, kinds, rng)))
 
     def condition(
@@ -128,10 +135,9 @@ class SharesOfAll(LearnedShares):
         """Given t ~ Gamma(N + 1), each cluster weighs t."""
         return math.log(rng.standard_gamma(entities + 1.0)), UNLIMITED
 
-    def log_kind(self, largest: int, values: Floats) -> Floats:
-        """Log W of each kind."""
-        found, shares = super().log_kind(largest, values), self._split(values)[0]
-        found[1:] += np.log(shares)[np.minimum(np.arange(1, len(found)), len(shares)) - 1]
+    def log_share(self, values: Floats) -> Floats:
+        """Log of the shares."""
+        found: Floats = np.log(self._split(values)[0])
         return found
 
     def log_entities(self, values: Floats, entities: int, records: int) -> float:
@@ -160,7 +166,7 @@ class SharesByBlock(LearnedShares):
         return np.maximum(pooling * shares, LEAST_SHARE)
 
     def update(
-        self, values: Floats, kinds: Int64s, pooled: Pooled | None, rng: np.random.Generator
+        self, values: Floats, kinds: KindCounts, pooled: Pooled | None, rng: np.random.Generator
     ) -> Floats:
         """Draw the common shares and the pooling given what the blocks drew from them."""
         assert pooled is not None

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from smered.layout import UNLIMITED, Bools, Floats, Int64s
-from smered.priors.prior import Pooled, SameEverywhere
+from smered.priors.prior import KindCounts, Pooled, SameEverywhere
 
 __all__ = ["UniformLabels", "UniformPartitions"]
 
@@ -31,14 +31,14 @@ class Fixed(SameEverywhere):
         return np.empty(0)
 
     def update(
-        self, values: Floats, kinds: Int64s, pooled: Pooled | None, rng: np.random.Generator
+        self, values: Floats, kinds: KindCounts, pooled: Pooled | None, rng: np.random.Generator
     ) -> Floats:
         """Nothing is learned."""
         return values
 
     def log_kind(self, largest: int, values: Floats) -> Floats:
         """W = 1."""
-        return np.zeros(largest + 1)
+        return np.zeros((1, largest + 1))
 
     def for_files(self, files: Sequence[str], records: Int64s, single: Bools, blocks: int) -> Self:
         """The same for all files: conditioned on the partition being legal."""

@@ -1,6 +1,8 @@
 """The executors of one chain whose records are held by workers."""
 
+import operator
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ from smered.execute.contract import FoundToggles
 from smered.labels import share_over_groups
 from smered.layout import BlockPrior, Floats, Int32s, Int64s, LinkagePrior, Parameters, Statistics
 from smered.model import Model
-from smered.priors.prior import Pooled
+from smered.priors.prior import KindCounts, Pooled
 from smered.rotating import choose_fields
 from smered.state import (
     ROTATING,
@@ -51,13 +53,10 @@ class OnRay:
         """Link records for the first time."""
         state.entities = sum(self.ask("start", seed))
 
-    def kinds(self, state: ChainState) -> Int64s:
-        """Clusters of each kind, from 0 on."""
-        parts = self._run("kinds", state)
-        total = np.zeros(max(map(len, parts)), np.int64)
-        for part in parts:
-            total[: len(part)] += part
-        return total
+    def kinds(self, state: ChainState) -> KindCounts:
+        """Clusters of each kind."""
+        parts: list[KindCounts] = self._run("kinds", state)
+        return reduce(operator.add, parts)
 
     def pool(self, state: ChainState, base: Floats, seed: int, chain: int) -> Pooled:
         """Draw what blocks with shares of their own say of the common ones."""
