@@ -4,6 +4,7 @@ Among all pairs of records, nearly all are of different entities. If columns are
 that agree in one agree in another as often as any pair does.
 """
 
+import math
 from collections.abc import Mapping
 from itertools import combinations
 from typing import NamedTuple
@@ -13,11 +14,13 @@ import numpy as np
 from smered.layout import Int32s, Int64s
 from smered.records import number_rows
 
-__all__ = ["Together", "find_groups", "follows"]
+__all__ = ["Together", "find_groups", "follows", "partly_dependent"]
 
 PARTNERS = 20  # records that agree in a column, on average: then few of them are of one entity
 TIMES_CHANCE = 3.0  # how much more often columns agree together than they would by chance
 MOSTLY = 0.5  # of the pairs that agree in one column agree in the other
+NOTABLY = 1.3  # the same, of columns that go together in part
+MANY_BITS = 2.0  # by which agreement in all such pairs would be overrated
 FEW = 10  # records to a value, from which it can be told whether another column follows from it
 
 
@@ -80,6 +83,15 @@ def find_groups(
         (members, max((p for p in found if p.one in members), key=lambda p: p.share / p.chance))
         for members in sorted(groups)
     ]
+
+
+def partly_dependent(columns: Mapping[str, Int32s]) -> list[Together]:
+    """Pairs of columns that go together in part, the strongest first, if all of it matters."""
+    pairs = [compare(one, two, columns) for one, two in combinations(columns, 2)]
+    found = [pair for pair in pairs if pair and pair.share >= NOTABLY * pair.chance]
+    bits = sum(math.log2(pair.share / pair.chance) for pair in found)
+    found.sort(key=lambda pair: -pair.share / pair.chance)
+    return found if bits >= MANY_BITS else []
 
 
 def follows(codes: Int32s, other: Int32s) -> bool:

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from smered.config import Configuration, FieldTable
-from smered.config.schema import FieldType
-from smered.dependence import find_groups, follows
+from smered.config.schema import FieldType, PriorTable
+from smered.dependence import find_groups, follows, partly_dependent
 from smered.fields.near import as_number, read_dates
 from smered.layout import Int32s
 from smered.records import as_text, number_rows, ordinary, plain
@@ -163,10 +163,25 @@ def guess(
                 data["ignore"] = [*data["ignore"], name]
                 reasons[f"ignore.{name}"] = f"{name!r} makes blocks, within which it always agrees"
                 reasons.pop(f"fields.{name}")
+    model = given.model.model_dump()
+    if not given.fields and model["prior"] == PriorTable().model_dump():
+        categories = {
+            name: columns[name].codes
+            for name, table in fields.items() if table["type"] == "categorical"
+        }  # fmt: skip
+        pairs = partly_dependent(categories)
+        if pairs:
+            model["prior"] |= {"files": False, "blocks": False}
+            most = " and ".join(repr(name) for name in pairs[0][:2])
+            reasons["prior"] = (
+                f"columns go together in part, {most} most: {pairs[0].sentence}. Agreement says "
+                "less than it seems, and a prior that learns from it would link too many, so "
+                "that one is left out (files, blocks = false)"
+            )
     data["files"] = [to_folder(place, folder) for place in data["files"]]
     if any(parse_address(place).secrets for place in given.data.files if is_address(place)):
         reasons["files"] = "the password is left out; give it in PGPASSWORD or ~/.pgpass"
-    content = given.model_dump() | {"data": data, "fields": fields}
+    content = given.model_dump() | {"data": data, "fields": fields, "model": model}
     return Configuration.model_validate(content), reasons
 
 

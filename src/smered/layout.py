@@ -41,6 +41,8 @@ class Layout(NamedTuple):
     near_start: Int64s  # (T + 1,) first neighbour of each level of those fields
     near_level: Int32s
     near_kernel: Floats  # kappa of each neighbour; see smered.near
+    near_copies: Bools  # of each neighbour: whether it may be copied, in fields of sets
+    sets: Bools  # (p,) fields some of whose levels stand for sets of values
     near_itself: Floats  # (T,) kappa of a level and itself
     near_twice: Floats  # (T,) sum of phi kappa**2 over a level's neighbours
     block_start: Int64s  # (B + 1,) first record of each block

@@ -257,18 +257,22 @@ class Model:
         counts = np.zeros(len(self.mu), np.int64)
         itself, twice = np.zeros(len(self.mu)), np.zeros(len(self.mu))
         near_level, near_kernel = [np.empty(0, np.int32)], [np.empty(0)]
+        near_copies = [np.empty(0, np.bool_)]
         for column in np.flatnonzero(self.near):
             first, last = self.field_start[column : column + 2]
             found = self.coded[column].near
             counts[first:last] = np.diff(found.start)
             near_level.append(found.level + np.int32(first))
             near_kernel.append(found.kernel)
+            near_copies.append(found.copies)
             itself[first:last] = found.itself
             twice[first:last] = found.twice
         return {
             "near_start": np.concatenate(([0], np.cumsum(counts))),
             "near_level": np.concatenate(near_level),
             "near_kernel": np.concatenate(near_kernel),
+            "near_copies": np.concatenate(near_copies),
+            "sets": np.array([part.partial is not None for part in self.coded]),
             "near_itself": itself,
             "near_twice": twice,
         }

@@ -123,6 +123,7 @@ def rotate(
         given=layout.given[others],
         changing=layout.changing[others],
         near=layout.near[others],
+        sets=layout.sets[others],
         block_start=block_start,
         block_name=position[first],
         place=layout.place[order],

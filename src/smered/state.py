@@ -96,7 +96,9 @@ def tabulate(
     inverse = np.where(np.repeat(model.given, np.diff(starts)), 1.0, 1.0 / theta)
     rarest = np.array([inverse[a:b].max() for a, b in itertools.pairwise(starts)])
     for column in np.flatnonzero(model.near):  # twins are never shown
-        rarest[column] = 1.0 / model.coded[column].near.share[: model.coded[column].values].min()
+        part, own = model.coded[column], slice(*starts[column : column + 2])
+        rarest[column] = 1.0 / part.near.share[: part.values].min()
+        inverse[own] = 1.0 / part.near.marginal
     largest_log_rho = float(np.log1p(odds.max(axis=0) * rarest).max())
     if model.near.any():
         kernel = model.near_tables["near_kernel"].max(initial=1.0)

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from smered.execute import make_executor
-from smered.fields import Categorical, Date, Number, Text
+from smered.fields import Categorical, Date, Joint, Number, Text
 from smered.model import Model
 from smered.pairs import PairTables
 from smered.priors import ClusterSizes, UniformLabels
@@ -33,11 +33,20 @@ NEAR = {
 }
 
 
-def tiny_model(*, blocks=1, exact=False, near=None, alike=False, changing=False, **settings):
+def joint_field(near, changes=False):
+    """Two columns, of which records may lack one; `near`: the first has similar values."""
+    first = Text("second", threshold=0.5, scale=1.5) if near else "second"
+    return Joint(first, "third", name="both", a=1, b=4, changes=changes)
+
+
+def tiny_model(
+    *, blocks=1, exact=False, near=None, joint=None, alike=False, changing=False, **settings
+):
     """Five records (six in two blocks) with agreement, disagreement and missing values.
 
     `near`: a kind of field whose distorted values fall near the true one, in place of the second;
-    `alike`: most records show the same value there; `changing`: its true value changes over time.
+    `joint`: "near" or "alike", two columns with gaps in its place; `alike`: most records show the
+    same value there; `changing`: its true value changes over time.
     """
     rows = {
         "file": ["A", "A", "B", "B", "C"] + ["C"] * (blocks - 1),
@@ -50,15 +59,19 @@ def tiny_model(*, blocks=1, exact=False, near=None, alike=False, changing=False,
         fields[1], values = NEAR[near]
         shown = ([0, 0, 0, 1, 0] if alike else [0, 1, 0, 2, 3]) + [1] * (blocks - 1)
         rows["second"] = [values[i] for i in shown]
+    if joint:
+        fields[1] = joint_field(joint == "near", changing)
+        rows["second"] = ["anna", "anne", "anna", None, "anna"] + ["otto"] * (blocks - 1)
+        rows["third"] = ["1", "1", None, "1", "2"] + ["1"] * (blocks - 1)
     if changing:
-        fields[1] = replace(fields[1], changes=True)
+        fields[1] = fields[1] if joint else replace(fields[1], changes=True)
         settings["time_order"] = ("B", "A", "C")
     if exact:
         rows["sure"] = ["u", "u", "u", "u", None] + ["v"] * (blocks - 1)
         fields.append(Categorical("sure", b=np.inf))
     records = Records.from_frames(
         pa.table(rows),
-        columns=[field.column for field in fields],
+        columns=[name for field in fields for name in field.columns],
         file_column="file",
         blocks="block",
     )

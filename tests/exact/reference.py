@@ -42,8 +42,10 @@ def channel(part, theta, closeness):
     if part.similar is None:
         return np.tile(theta, (len(theta), 1))
     found, similar = part.neighbours, part.similar
-    shares = np.bincount(part.codes[part.codes >= 0]) / (part.codes >= 0).sum()
+    whole = part.codes[(part.codes >= 0) & (part.codes < part.values)]
+    shares = np.bincount(whole) / len(whole)
     n = len(shares)
+    closeness = closeness if len(found.level) else 0.0
     pull = np.zeros((n, n))
     for v in range(n):
         for i in range(found.start[v], found.start[v + 1]):
@@ -60,27 +62,44 @@ def channel(part, theta, closeness):
         flow[y, twin] = flow[twin, y] = missing
     total = flow.sum(axis=1)
     slips = np.divide(flow, total[:, None], out=np.eye(len(theta)), where=total[:, None] > 0)
-    return closeness * slips + (1 - closeness) * theta
+    psi = closeness * slips + (1 - closeness) * theta
+    copies = copying(part)
+    for x in range(len(theta)):
+        if part.partial is not None and x >= len(theta) - len(part.partial.start) + 1:
+            psi[:, x] = psi @ copies[:, x]  # any value that agrees with what is shown
+    return psi
 
 
-def cluster_likelihood(values, theta, betas, psi=None, true=None):
+def copying(part):
+    """Whether a record of true value y may show x unchanged (levels, levels)."""
+    names = [name.split(" | ") for name in part.levels.to_pylist()]
+    copies = np.eye(len(names))
+    for y, x in itertools.product(range(part.values), range(len(names))):
+        if "?" in names[x]:
+            pairs = zip(names[x], names[y], strict=True)
+            copies[y, x] = all(shown in ("?", true) for shown, true in pairs)
+    return copies
+
+
+def cluster_likelihood(values, theta, betas, psi=None, true=None, copies=None):
     """Sum over y and all z of p(y) prod_r p(z_r) p(x_r | y, z_r); a missing x has no z.
 
     y is drawn from `true`, or from theta as distorted values are.
     """
     seen = [(x, beta) for x, beta in zip(values, betas, strict=True) if x >= 0]
     psi = np.tile(theta, (len(theta), 1)) if psi is None else psi
+    copies = np.eye(len(theta)) if copies is None else copies
     total = 0.0
     for y, p_y in enumerate(theta if true is None else true):
         for z in itertools.product((0, 1), repeat=len(seen)):
             product = p_y
             for (x, beta), distorted in zip(seen, z, strict=True):
-                product *= beta * psi[y, x] if distorted else (1 - beta) * (x == y)
+                product *= beta * psi[y, x] if distorted else (1 - beta) * copies[y, x]
             total += product
     return total
 
 
-def changing_likelihood(values, times, theta, betas, psi, change):
+def changing_likelihood(values, times, theta, betas, psi, change, copies):
     """Sum over the true values at all times: p(y_0) prod_t p(y_t | y_t-1) prod_r p(x_r | y_t)."""
     steps = len(change)
     total = 0.0
@@ -91,7 +110,7 @@ def changing_likelihood(values, times, theta, betas, psi, change):
             product *= kept + change[step] * theta[path[step + 1]]
         for x, time, beta in zip(values, times, betas, strict=True):
             if x >= 0:
-                product *= beta * psi[path[time], x] + (1 - beta) * (x == path[time])
+                product *= beta * psi[path[time], x] + (1 - beta) * copies[path[time], x]
         total += product
     return total
 
@@ -126,10 +145,18 @@ def log_likelihood(labels, model: Model, theta, beta, closeness=0.7, classes=Non
                         order.index(model.records.files[model.records.file[r]]) for r in members
                     ]
                     weights[c] *= changing_likelihood(
-                        values, times, theta[column], betas, psi[column], change[:, column]
+                        values,
+                        times,
+                        theta[column],
+                        betas,
+                        psi[column],
+                        change[:, column],
+                        copying(part),
                     )
                     continue
-                weights[c] *= cluster_likelihood(values, theta[column], betas, psi[column], true)
+                weights[c] *= cluster_likelihood(
+                    values, theta[column], betas, psi[column], true, copying(part)
+                )
         if weights.sum() == 0:
             return -math.inf
         total += math.log(weights.sum())

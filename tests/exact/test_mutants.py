@@ -115,6 +115,12 @@ MUTANTS = {
     "every-entity-from-the-common-shares": (
         "kernels/shares.py", "tables[kind] += uniform(one) * (base[kind] + i) < base[kind]",
         "tables[kind] += 1", WHOLE),
+    "gaps-that-only-a-slip-shows": (
+        "kernels/near.py", "return weight + (1.0 - rate) * (1.0 - other_rate) * both",
+        "return weight", PLAIN),
+    "gaps-shown-by-any-slip-alike": (
+        "near.py", "weight = np.repeat(share[value], counts) * strength[entry]",
+        "weight = np.repeat(share[value], counts)", PLAIN),
     "changes-that-cost-nothing": (
         "kernels/likelihood.py", "weight = 1.0 - kept + kept * weight", "weight = kept * weight",
         PLAIN),

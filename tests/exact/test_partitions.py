@@ -28,6 +28,8 @@ VARIANTS = {
     "exact-field": {"exact": True},
     "changing": {"changing": True},
     "changing-text-by-file": {"changing": True, "near": "text", "distortion": "file"},
+    "joint-near-with-gaps": {"joint": "near"},
+    "joint-with-gaps-changing": {"joint": "alike", "changing": True},
     "rates-by-file": {"distortion": "file"},
     **{kind: {"near": kind} for kind in NEAR},
     "text-rates-by-file": {"near": "text", "distortion": "file"},
@@ -35,7 +37,7 @@ VARIANTS = {
     "classes-text-exact": {"classes": 2, "near": "text", "exact": True},
 }
 SMOKE = {"plain", "two-blocks", "no-duplicates", "text", "classes", "changing"}
-SMOKE |= {"no-duplicates-two-blocks"}
+SMOKE |= {"no-duplicates-two-blocks", "joint-near-with-gaps"}
 # Lists that leave some records out, so that the chances of a transfer and of its reverse differ.
 INFORMED = {name: InformedPairs(candidates=2 if "duplicates" in name else 3, uniform_share=0.3)
             for name in VARIANTS}  # fmt: skip

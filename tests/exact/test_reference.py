@@ -44,6 +44,8 @@ log_change_of_counts = from_python(moves.log_change_of_counts)
 
 VARIANTS = [{"changing": True}, {"changing": True, "near": "text", "distortion": "file"}]
 VARIANTS += [{"changing": True, "near": "number"}, {"changing": True, "duplicates": False}]
+VARIANTS += [{"joint": "near"}, {"joint": "alike"}, {"joint": "near", "distortion": "file"}]
+VARIANTS += [{"joint": "near", "changing": True}, {"joint": "alike", "blocks": 2}]
 VARIANTS += [{}, {"exact": True}, {"distortion": "file"}, {"blocks": 2, "duplicates": False}]
 VARIANTS += [{"near": kind} for kind in NEAR] + [{"near": "text", "distortion": "file"}]
 VARIANTS += [{"near": "text", "alike": True}, {"near": "text-that-may-equal", "alike": True}]
@@ -87,7 +89,8 @@ def test_collapsed_weights_equal_the_sum_over_true_values_and_distortions(settin
     layout, tables, scratch, theta, beta = bench(model, in_logs)
     alone = 0.0  # the log likelihood of every record alone
     for column, part in enumerate(model.coded):
-        alone += np.log(theta[column][part.codes[part.codes >= 0]]).sum()
+        shares = theta[column] if part.similar is None else part.near.marginal
+        alone += np.log(shares[part.codes[part.codes >= 0]]).sum()
     for labels in partitions(len(model.records)):
         if is_legal(labels, model):
             expected = log_likelihood(labels, model, theta, beta)

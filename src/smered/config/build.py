@@ -173,7 +173,16 @@ def make_field(name: str, table: FieldTable, config: Configuration) -> Field:
     if table.type == "joint":
         if len(table.columns) < 2:
             raise ConfigError(f"fields.{name}: a joint field needs columns = [...], two or more")
-        return Joint(*table.columns, name=name, **given)
+        for column in table.types:
+            if column not in table.columns:
+                raise ConfigError(
+                    f"fields.{name}: types names {column!r}, which is no column of it"
+                )
+        columns = [
+            NEAR_FIELDS[table.types[column]][0](column) if column in table.types else column
+            for column in table.columns
+        ]
+        return Joint(*columns, name=name, **given)
     if table.columns and table.columns != [name]:
         raise ConfigError(f"fields.{name}: columns are for joint fields; name the field {name!r}")
     kind, takes = NEAR_FIELDS.get(table.type, (Categorical, ()))

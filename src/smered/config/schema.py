@@ -61,6 +61,7 @@ class FieldTable(Strict):
 
     type: FieldType = "categorical"
     columns: list[str] = []
+    types: dict[str, Literal["text", "number", "date"]] = {}
     similarity: Literal["damerau", "levenshtein", "jaro-winkler"] | None = None
     threshold: Annotated[float, Field(ge=0, lt=1)] | None = None
     scale: Annotated[float, Field(ge=0, le=50)] | None = None

@@ -58,6 +58,8 @@ def write_toml(config: Configuration, reasons: Mapping[str, str]) -> str:
                      "uniform-labels (the paper's), uniform-partitions, ewens or pitman-yor, whose "
                      'concentration is learned if not given, as is discount = "learned"'
                      )  # fmt: skip
+    if "prior" in reasons:
+        lines += comment(f"guessed: {reasons['prior']}")
     lines += [assignment(key, value) for key, value in model["prior"].items()]
     lines += ["", "[sampling]"]
     lines += [assignment(key, value) for key, value in config.sampling.model_dump().items()]
@@ -65,7 +67,9 @@ def write_toml(config: Configuration, reasons: Mapping[str, str]) -> str:
         lines += ["", f"[fields.{toml_key(name)}]"]
         if f"fields.{name}" in reasons:
             lines += comment(reasons[f"fields.{name}"])
-        shown = {key: value for key, value in field.model_dump().items() if value not in (None, [])}
+        shown = {
+            key: value for key, value in field.model_dump().items() if value not in (None, [], {})
+        }
         lines += [assignment(key, value) for key, value in shown.items()]
     return "\n".join(lines) + "\n"
 

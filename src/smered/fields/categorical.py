@@ -3,10 +3,10 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from smered.errors import ConfigError
 from smered.fields.field import (
@@ -14,14 +14,15 @@ from smered.fields.field import (
     DEFAULT_B,
     LARGEST,
     CodedField,
+    Field,
     OneColumn,
     check_rates,
     warn_of_useless,
 )
 from smered.layout import Int32s
-from smered.records import Records, number_rows
+from smered.records import Records
 
-__all__ = ["Categorical", "Joint"]
+__all__ = ["DEFAULT_MU", "Categorical", "finish_field"]
 
 DEFAULT_MU = 1.0  # the paper's
 
@@ -52,60 +53,26 @@ class Categorical(OneColumn):
         return finish_field(self, column.codes, column.levels.cast(pa.string()), records)
 
 
-@dataclass(frozen=True)
-class Joint:
-    """Several columns read as one field, for columns that depend on each other.
-
-    A record's value is missing if it is missing in any of the columns. `a`, `b` and `mu` are as
-    in `Categorical`; levels are written `state | office`.
-    """
-
-    columns: tuple[str, ...]
-    label: str | None = None
-    a: float = DEFAULT_A
-    b: float | None = None
-    mu: float | Mapping[str, float] = DEFAULT_MU
-    changes: bool = False
-
-    def __init__(
-        self,
-        *columns: str,
-        name: str | None = None,
-        a: float = DEFAULT_A,
-        b: float | None = None,
-        mu: float | Mapping[str, float] = DEFAULT_MU,
-        changes: bool = False,
-    ) -> None:
-        given = {"columns": columns, "label": name, "a": a, "b": b, "mu": mu, "changes": changes}
-        for key, value in given.items():
-            object.__setattr__(self, key, value)
-        if len(set(columns)) < 2 or len(set(columns)) < len(columns):
-            raise ConfigError(f"Joint needs two or more different columns, not {columns}")
-        check_rates(self.name, self.a, self.b)
+class Labelled(Field, Protocol):
+    """A field of which level probabilities are learned."""
 
     @property
-    def name(self) -> str:
-        """The name given, or the columns' names, joined."""
-        return self.label or " | ".join(self.columns)
+    def a(self) -> float:
+        """Of the distortion rate's Beta(a, b)."""
+        ...
 
-    def code(self, records: Records) -> CodedField:
-        """Code each combination of values that occurs as one level."""
-        columns = [records.columns[name] for name in self.columns]
-        complete = np.all([column.codes >= 0 for column in columns], axis=0)
-        codes = np.full(len(records), -1, np.int32)
-        parts = [column.codes[complete] for column in columns]
-        codes[complete] = number_rows(parts, int(complete.sum()))
-        first = np.unique(codes[complete], return_index=True)[1]
-        names = [
-            column.levels.cast(pa.string()).take(pa.array(part[first]))
-            for column, part in zip(columns, parts, strict=True)
-        ]
-        return finish_field(self, codes, pc.binary_join_element_wise(*names, " | "), records)
+    @property
+    def b(self) -> float | None:
+        """The same."""
+        ...
+
+    @property
+    def mu(self) -> float | Mapping[str, float]:
+        """Of the level probabilities' Dirichlet(mu)."""
+        ...
 
 
-def finish_field(
-    field: Categorical | Joint, codes: Int32s, levels: pa.Array, records: Records
-) -> CodedField:
+def finish_field(field: Labelled, codes: Int32s, levels: pa.Array, records: Records) -> CodedField:
     """Attach hyperparameters to coded values, and warn of fields that cannot do their work."""
     shown = len(levels)
     if isinstance(field.mu, Mapping):

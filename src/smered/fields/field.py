@@ -14,7 +14,7 @@ import pyarrow as pa
 from smered.errors import ConfigError, DataWarning
 from smered.fields.keys import hub_key
 from smered.layout import Floats, Int32s, Int64s
-from smered.near import NearTables, near_tables
+from smered.near import NearTables, Partial, near_tables
 from smered.records import Records
 from smered.similar import Neighbours
 
@@ -49,6 +49,7 @@ class CodedField:
     a: float
     b: float
     similar: Similar | None = None
+    partial: Partial | None = None  # what the last levels stand for, which show a part of a value
 
     @property
     def exact(self) -> bool:
@@ -59,7 +60,8 @@ class CodedField:
     def values(self) -> int:
         """Number of levels that are values, not twins of values."""
         twins = self.similar is not None and not self.similar.may_equal
-        return len(self.levels) // 2 if twins else len(self.levels)
+        whole = len(self.levels) - (0 if self.partial is None else len(self.partial.start) - 1)
+        return whole // 2 if twins else whole
 
     @cached_property
     def neighbours(self) -> Neighbours:
@@ -75,7 +77,8 @@ class CodedField:
     @cached_property
     def share(self) -> Floats:
         """The share of records that show each value, of those that show any (values,)."""
-        return self.shown[: self.values] / max(self.shown.sum(), 1)
+        shown = self.shown[: self.values]
+        return shown / max(shown.sum(), 1)
 
     @property
     def base_shares(self) -> Floats:
@@ -93,14 +96,16 @@ class CodedField:
     def near(self) -> NearTables:
         """How distorted values fall near the true one; only where there is `similar`."""
         assert self.similar is not None
-        return near_tables(self.neighbours, self.share, *self.similar[1:4])
+        return near_tables(self.neighbours, self.share, *self.similar[1:4], self.partial)
 
     @cached_property
     def keys(self) -> list[Int32s]:
         """Keys that similar values share, each (levels,); none where values agree or differ."""
         if self.similar is None:
             return []
-        return [hub_key(self.neighbours, self.share), *self.similar.find_keys()]
+        found = [hub_key(self.neighbours, self.share), *self.similar.find_keys()]
+        rest = np.full(len(self.levels) - self.values, -1, np.int32)  # shown in part: no key
+        return [np.concatenate((key, rest)) for key in found]
 
 
 class Field(Protocol):

@@ -4,6 +4,7 @@ import datetime
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from smered.layout import Floats, Int32s, Int64s
 from smered.records import Records
 from smered.similar import Neighbours, Similarity, find_similar, neighbours
 
-__all__ = ["Date", "Number", "Text"]
+__all__ = ["TWIN", "Date", "Number", "Text"]
 
 Pairs = tuple[Int64s, Int64s, Floats]
 OWN_SIMILARITY = "own"  # of a user in a run folder, which keeps what it found
@@ -65,16 +66,22 @@ class Text(OneColumn):
                 f"field {self.column!r}: threshold = {self.threshold} must be in [0, 1)"
             )
 
+    @property
+    def least_similar(self) -> float:
+        """The similarity from which on values are near."""
+        return self.threshold
+
+    def similar_values(self, levels: pa.Array) -> Pairs:
+        """Pairs of near values, and how similar they are."""
+        return find_similar(levels.to_pylist(), self.similarity, self.threshold)
+
     def code(self, records: Records) -> CodedField:
         """Code the column; similar values are found when they are needed."""
-
-        def pairs(values: Sequence[str]) -> Pairs:
-            return find_similar(values, self.similarity, self.threshold)
 
         def keys(values: Sequence[str]) -> list[Int32s]:
             return [number_keys(values, key) for key in (sound, qgram)]
 
-        return code_near(self, records, pairs, keys, self.threshold)
+        return code_near(self, records, keys)
 
 
 @dataclass(frozen=True)
@@ -100,18 +107,21 @@ class Number(OneColumn):
         if not 0 <= self.within < math.inf:
             raise ConfigError(f"field {self.column!r}: within = {self.within} must be 0 or more")
 
+    least_similar = 0.0
+
+    def similar_values(self, levels: pa.Array) -> Pairs:
+        """Pairs of near values, and how similar; what is no number is near by its digits alone."""
+        values = levels.to_pylist()
+        if values and np.isnan([as_number(value) for value in values]).all():
+            raise ConfigError(
+                f"field {self.name!r}: no value such as {values[0]!r} is a number; make it "
+                "text or categorical"
+            )
+        return together(slips(values), close_numbers(values, self.within))
+
     def code(self, records: Records) -> CodedField:
-        """Code the column; a value that is no number is near none but by its digits."""
-
-        def pairs(values: Sequence[str]) -> Pairs:
-            if values and np.isnan([as_number(value) for value in values]).all():
-                raise ConfigError(
-                    f"field {self.name!r}: no value such as {values[0]!r} is a number; make it "
-                    "text or categorical"
-                )
-            return together(slips(values), close_numbers(values, self.within))
-
-        return code_near(self, records, pairs, digit_keys, 0.0)
+        """Code the column; similar values are found when they are needed."""
+        return code_near(self, records, digit_keys)
 
 
 @dataclass(frozen=True)
@@ -141,24 +151,27 @@ class Date(OneColumn):
                 f"field {self.column!r}: within = {self.within} must be a whole number of days"
             )
 
+    least_similar = 0.0
+
+    def similar_values(self, levels: pa.Array) -> Pairs:
+        """Pairs of near values, and how similar; what is no date is near by its digits alone."""
+        values = levels.to_pylist()
+        dates = read_dates(values, self.format)
+        if not any(dates):
+            known = f"of the format {self.format!r}" if self.format else "in a common format"
+            raise ConfigError(
+                f"field {self.name!r}: no value such as {values[0]!r} is a date {known}; say "
+                'its format, such as format = "%d.%m.%y", or make it text or categorical'
+            )
+        texts = [
+            value if date is None else date.strftime("%Y%m%d")
+            for value, date in zip(values, dates, strict=True)
+        ]
+        return together(slips(texts), close_dates(dates, int(self.within)))
+
     def code(self, records: Records) -> CodedField:
-        """Code the column; a value that is no date is near none but by its digits."""
-
-        def pairs(values: Sequence[str]) -> Pairs:
-            dates = read_dates(values, self.format)
-            if not any(dates):
-                known = f"of the format {self.format!r}" if self.format else "in a common format"
-                raise ConfigError(
-                    f"field {self.name!r}: no value such as {values[0]!r} is a date {known}; say "
-                    'its format, such as format = "%d.%m.%y", or make it text or categorical'
-                )
-            texts = [
-                value if date is None else date.strftime("%Y%m%d")
-                for value, date in zip(values, dates, strict=True)
-            ]
-            return together(slips(texts), close_dates(dates, int(self.within)))
-
-        return code_near(self, records, pairs, digit_keys, 0.0)
+        """Code the column; similar values are found when they are needed."""
+        return code_near(self, records, digit_keys)
 
 
 def digit_keys(values: Sequence[str]) -> list[Int32s]:
@@ -175,11 +188,9 @@ def check_scale(name: str, scale: float) -> None:
 def code_near(
     field: Text | Number | Date,
     records: Records,
-    pairs: Callable[[Sequence[str]], Pairs],
     keys: Callable[[Sequence[str]], list[Int32s]],
-    threshold: float,
 ) -> CodedField:
-    """Code a column whose values are similar by `pairs` and share `keys`."""
+    """Code a column whose near values share `keys`."""
     column = records.columns[field.column]
     levels = column.levels.cast(pa.string())
     b = field.b
@@ -191,14 +202,15 @@ def code_near(
     if math.isinf(b):  # never distorted: values agree or differ
         return CodedField(field.name, column.codes, levels, np.ones(len(levels)), field.a, b)
 
-    shown = levels.to_pylist()
+    shown = levels
 
     def find() -> Neighbours:
         if field.name in records.neighbours:
             return records.neighbours[field.name]
-        return neighbours(*pairs(shown), len(shown))
+        return neighbours(*field.similar_values(shown), len(shown))
 
-    similar = Similar(find, threshold, field.scale, field.may_equal, lambda: keys(shown))
+    own_keys = partial(keys, shown.to_pylist())
+    similar = Similar(find, field.least_similar, field.scale, field.may_equal, own_keys)
     if not field.may_equal:
         twins = pc.binary_join_element_wise(pa.scalar(TWIN), levels, "")
         levels = pa.concat_arrays([levels, twins])

@@ -16,7 +16,7 @@ from smered.kernels.jit import jit, jit_inline
 from smered.kernels.likelihood import reach_groups, stretch_weight
 from smered.kernels.lookup import level_at, record_odds
 from smered.kernels.mixture import draw_class, draw_from_class, is_mixture, log_class_weights
-from smered.kernels.near import slip_share
+from smered.kernels.near import place_of, slip_share
 from smered.kernels.rng import (
     CHANGE,
     CLASS,
@@ -145,11 +145,17 @@ def agreed_in(first, size, field, layout, scratch):
 def is_distorted(record, field, true, word, layout, parameters):
     """Draw z of a record with a value, given y (equation 10)."""
     level = layout.values[record, field]
-    if level != true:
+    kernel = layout.near_itself[level]
+    if layout.sets[field]:
+        place = place_of(true, level, layout)
+        if place < 0 or not layout.near_copies[place]:
+            return True
+        kernel = layout.near_kernel[place]
+    elif level != true:
         return True
     ratio = record_odds(record, field, layout, parameters) * parameters.inverse_theta[level]
     close = parameters.closeness[field]
-    again = 1.0 - close + close * layout.near_itself[level]  # psi(level | level) / theta
+    again = 1.0 - close + close * kernel  # psi(level | true) / theta
     return uniform(word) * (again + ratio) < again
 
 

@@ -23,7 +23,7 @@ from smered.kernels.changing import (
 from smered.kernels.jit import jit, jit_inline
 from smered.kernels.lookup import record_rate
 from smered.kernels.mixture import is_mixture, log_class_weights
-from smered.kernels.near import near_pair_weight, near_triple_weight
+from smered.kernels.near import near_pair_weight, near_triple_weight, set_pair_weight
 from smered.kernels.tally import tally_levels
 
 __all__ = [
@@ -105,6 +105,10 @@ def still_pair_weight(record, other, field, layout, parameters):
     level, other_level = layout.values[record, field], layout.values[other, field]
     if level < 0 or other_level < 0:
         return 1.0
+    if layout.sets[field]:
+        rate = record_rate(record, field, layout, parameters)
+        other_rate = record_rate(other, field, layout, parameters)
+        return set_pair_weight(level, other_level, rate, other_rate, field, layout, parameters)
     if parameters.odds.shape[0] == 1 or layout.exact[field]:
         if level == other_level:
             return parameters.agree[level]
@@ -181,13 +185,14 @@ def still_triple_weight(first, field, layout, parameters, scratch):
     third_level = layout.values[three, field]
     if not layout.near[field]:
         return triple_weight(first_level, second_level, third_level, field, parameters)
-    if first_level >= 0 and first_level == second_level == third_level:
+    same = not layout.sets[field]  # else equal levels need not be equal values
+    if same and first_level >= 0 and first_level == second_level == third_level:
         return parameters.agree_thrice[first_level]
-    if first_level >= 0 and first_level == second_level and third_level >= 0:
+    if same and first_level >= 0 and first_level == second_level and third_level >= 0:
         return near_triple_weight(first_level, third_level, field, layout, parameters)
-    if first_level >= 0 and first_level == third_level and second_level >= 0:
+    if same and first_level >= 0 and first_level == third_level and second_level >= 0:
         return near_triple_weight(first_level, second_level, field, layout, parameters)
-    if second_level >= 0 and second_level == third_level and first_level >= 0:
+    if same and second_level >= 0 and second_level == third_level and first_level >= 0:
         return near_triple_weight(second_level, first_level, field, layout, parameters)
     if parameters.small < 3:
         return math.exp(log_bracket(first, 3, field, layout, parameters, scratch))

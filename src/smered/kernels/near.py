@@ -9,7 +9,7 @@ a categorical field, with beta g in place of beta, and with rho also for values 
 
 from smered.kernels.jit import jit_inline
 
-__all__ = ["near_pair_weight", "near_triple_weight", "slip_share"]
+__all__ = ["near_pair_weight", "near_triple_weight", "place_of", "set_pair_weight", "slip_share"]
 
 
 @jit_inline
@@ -38,6 +38,54 @@ def near_pair_weight(level, other, rate, other_rate, field, layout, parameters):
     if level == other:
         weight += (1.0 - rate) * (1.0 - other_rate) * parameters.inverse_theta[level]
     return weight
+
+
+@jit_inline
+def set_pair_weight(level, other, rate, other_rate, field, layout, parameters):
+    """The same where levels may stand for sets of values (equation 30).
+
+    Every level stands in its own list, marked as what it may be a copy of.
+    """
+    i, end = layout.near_start[level], layout.near_start[level + 1]
+    j, other_end = layout.near_start[other], layout.near_start[other + 1]
+    common, both = 0.0, 0.0  # two slips, two copies
+    one_copied, other_copied = 0.0, 0.0  # a copy and a slip
+    while i < end and j < other_end:
+        one, two = layout.near_level[i], layout.near_level[j]
+        if one == two:
+            share = parameters.theta[one]
+            common += share * layout.near_kernel[i] * layout.near_kernel[j]
+            if layout.near_copies[i]:
+                one_copied += share * layout.near_kernel[j]
+            if layout.near_copies[j]:
+                other_copied += share * layout.near_kernel[i]
+            if layout.near_copies[i] and layout.near_copies[j]:
+                both += share
+        i += one <= two
+        j += two <= one
+    one_copied *= parameters.inverse_theta[level]
+    other_copied *= parameters.inverse_theta[other]
+    close = parameters.closeness[field]
+    weight = (1.0 - rate) * other_rate * (1.0 - close + close * one_copied)
+    weight += rate * (1.0 - other_rate) * (1.0 - close + close * other_copied)
+    weight += rate * other_rate * (1.0 - close * close + close * close * common)
+    both *= parameters.inverse_theta[level] * parameters.inverse_theta[other]
+    return weight + (1.0 - rate) * (1.0 - other_rate) * both
+
+
+@jit_inline
+def place_of(true, level, layout):
+    """Where a value stands in the list of a level, or -1."""
+    low, high = layout.near_start[level], layout.near_start[level + 1] - 1
+    while low < high:
+        middle = (low + high) // 2
+        if layout.near_level[middle] < true:
+            low = middle + 1
+        else:
+            high = middle
+    if low < layout.near_start[level + 1] and layout.near_level[low] == true:
+        return low
+    return -1
 
 
 @jit_inline

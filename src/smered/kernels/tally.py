@@ -35,6 +35,15 @@ def add_near(record, level, field, in_logs, distinct, layout, parameters, scratc
     close = parameters.closeness[field]
     per_kernel = close / (1.0 - close)
     odds = record_odds(record, field, layout, parameters) * parameters.inverse_theta[level]
+    if layout.sets[field]:
+        for i in range(layout.near_start[level], layout.near_start[level + 1]):
+            ratio = per_kernel * layout.near_kernel[i]
+            if layout.near_copies[i]:
+                ratio += odds / (1.0 - close)
+            if ratio > 0.0:
+                near = layout.near_level[i]
+                distinct = add_to_tally(near, ratio, in_logs, distinct, scratch)
+        return distinct
     own = odds / (1.0 - close) + per_kernel * layout.near_itself[level]
     distinct = add_to_tally(level, own, in_logs, distinct, scratch)
     for i in range(layout.near_start[level], layout.near_start[level + 1]):

@@ -47,8 +47,8 @@ class Shown:
     record: Int64s  # (values,)
     row: Int32s | Int64s  # (values,) row of distortion rates
     code: Int64s  # (values,) level
-    cell: Int64s  # (values,) cell of each value's own level
-    itself: Floats  # (values,) kappa of the value and itself
+    cell: Int64s  # (values,) cell of each value's own level, or of one that it may be a copy of
+    marginal: Floats | None  # (values,) probability of each value alone, where it is not theta
 
     @classmethod
     def of(cls, owner: Int64s, record: Int64s, column: int, model: Model) -> "Shown":
@@ -58,19 +58,24 @@ class Shown:
         owner, record = owner[present], record[present]
         code = part.codes[record].astype(np.int64)
         value = np.arange(len(record))
-        itself = np.zeros(len(record))
-        level, kernel = code, itself
+        level, kernel, same = code, np.zeros(len(record)), np.ones(len(record), np.bool_)
+        marginal = None
         if part.similar is not None:
             near = part.near
-            kernel = itself = near.itself[code]
+            kernel, marginal = near.itself[code], near.marginal[code]
             counts = near.start[code + 1] - near.start[code]
             value = np.repeat(value, counts)
             within = np.arange(len(value)) - np.repeat(np.cumsum(counts) - counts, counts)
             entry = near.start[code[value]] + within
-            others = near.level[entry] != code[value]
-            value = np.concatenate((np.arange(len(record)), value[others]))
-            level = np.concatenate((code, near.level[entry][others].astype(np.int64)))
-            kernel = np.concatenate((kernel, near.kernel[entry][others]))
+            if part.partial is not None:  # every level stands in its own list
+                level, kernel = near.level[entry].astype(np.int64), near.kernel[entry]
+                same = near.copies[entry]
+            else:
+                others = near.level[entry] != code[value]
+                value = np.concatenate((np.arange(len(record)), value[others]))
+                level = np.concatenate((code, near.level[entry][others].astype(np.int64)))
+                kernel = np.concatenate((kernel, near.kernel[entry][others]))
+                same = np.arange(len(value)) < len(record)
         levels = len(part.mu)
         key = owner[value] * levels + level
         order = np.argsort(key, kind="stable")
@@ -78,7 +83,7 @@ class Shown:
         new = np.append(True, cells[1:] // levels != cells[:-1] // levels)[: len(cells)]
         by_file = model.rate_rows > 1
         rows = model.records.file[record] if by_file else np.zeros(len(record), np.int64)
-        same = level[order] == code[value[order]]
+        same = same[order]
         own = np.empty(len(record), np.int64)
         own[value[order][same]] = cell[same]
         return cls(
@@ -95,7 +100,7 @@ class Shown:
             row=rows,
             code=code,
             cell=own,
-            itself=itself,
+            marginal=marginal,
         )
 
     def log_weights(self, draw: FieldDraw) -> tuple[Floats, Floats]:
@@ -106,7 +111,7 @@ class Shown:
         theta, rates, close, _ = draw
         odds = (1 - rates) / np.maximum(rates, LEAST_RATE)
         with np.errstate(over="ignore"):  # an endless rho is as certain as any
-            copied = (odds[self.row] / theta[self.code])[self.value]
+            copied = (odds[self.row] / self._alone(theta))[self.value]
             log_rho = np.log1p(
                 (np.where(self.same, copied, 0.0) + close * self.kernel) / (1 - close)
             )
@@ -126,10 +131,19 @@ class Shown:
         """Probability of each value being distorted (equation 10), true values summed out."""
         theta, rates, close, _ = draw
         odds = (1 - rates) / np.maximum(rates, LEAST_RATE)
-        again = theta[self.code] * (1 - close + close * self.itself)
+        again = self._alone(theta)[self.value] * (1 - close + close * self.kernel)
         with np.errstate(over="ignore"):
-            copied = 1.0 / (1.0 + again / odds[self.row])
-        return 1.0 - self.true(draw)[self.cell] * copied
+            copied = 1.0 / (1.0 + again / odds[self.row][self.value])
+        cell = np.repeat(
+            np.arange(len(self.start)), np.diff(np.append(self.start, len(self.value)))
+        )
+        right = np.where(self.same, self.true(draw)[cell] * copied, 0.0)
+        copied_true = np.bincount(self.value, right, minlength=len(self.code))
+        return np.asarray(1.0 - copied_true, np.float64)
+
+    def _alone(self, theta: Floats) -> Floats:
+        """The probability of each value in a record alone (values,)."""
+        return theta[self.code] if self.marginal is None else self.marginal
 
 
 def field_draw(posterior: "Posterior", column: int, chain: int, draw: int) -> FieldDraw:

@@ -76,6 +76,8 @@ def describe(part: object) -> dict[str, Any]:
     settings = vars(part).copy() if dataclasses.is_dataclass(part) else {}
     if callable(settings.get("similarity")):
         settings["similarity"] = OWN_SIMILARITY  # the folder keeps what it found
+    if isinstance(part, Joint):
+        settings["parts"] = [describe(one) for one in part.parts]
     if isinstance(part, Ewens):
         del settings["discount"]
     return {"type": name} | {
@@ -96,7 +98,9 @@ def build_field(description: Mapping[str, Any]) -> Field:
     """Build a field from its description."""
     settings = settings_of(description)
     if description["type"] == "Joint":
-        return Joint(*settings.pop("columns"), name=settings.pop("label"), **settings)
+        near = {part["column"]: build_field(part) for part in settings.pop("parts")}
+        columns = [near.get(name, name) for name in settings.pop("columns")]
+        return Joint(*columns, name=settings.pop("label"), **settings)
     return FIELDS[description["type"]](**settings)
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from smered.errors import DataWarning
 from smered.fields import CodedField, Field
-from smered.layout import Int32s, Int64s
+from smered.layout import Bools, Int32s, Int64s
 from smered.model import Model, as_fields
 from smered.pairs import SAMPLE, Pattern
 from smered.records import Column, Records, number_rows
@@ -49,7 +49,8 @@ class Outline(NamedTuple):
     """A model without its records, and what the codes of its fields stand for."""
 
     model: Model
-    values: list[Int32s]  # of each field: the codes of its columns that each level stands for
+    values: list[Int32s]  # of each field: the codes of its columns in each of its values
+    levels: list[Int32s]  # of each field: the level of each of these values
 
 
 def count_part(path: str, part: int) -> PartCounts:
@@ -74,10 +75,15 @@ def codes_of(field: Field, records: Records) -> Int32s:
     return np.stack([records.columns[name].codes for name in field.columns], axis=1)
 
 
+def telling(codes: Int32s) -> Bools:
+    """Which records have a value in one of the columns."""
+    return np.asarray((codes >= 0).any(axis=1), np.bool_)
+
+
 def count_values(field: Field, records: Records) -> Values:
-    """Count the values of a field; a record that lacks one of its columns has none."""
+    """Count the values of a field; a record that lacks all of its columns has none."""
     codes = codes_of(field, records)
-    complete = (codes >= 0).all(axis=1)
+    complete = telling(codes)
     codes, file = codes[complete], records.file[complete].astype(np.int64)
     number = number_rows(list(codes.T), len(codes))
     first = np.unique(number, return_index=True)[1]
@@ -123,11 +129,11 @@ def outline_of(model: Model, counts: list[Counts], blocks: Int64s) -> Outline:
     """
     none = model.records
     found, files = add_counts(counts)
-    coded = [
+    alone = [
         code_alone(field, values, none)
         for field, values in zip(as_fields(model.fields), found, strict=True)
     ]
-    model = model.over(none, coded)
+    model = model.over(none, [part for part, _ in alone])
     by_row = np.stack([values.shown.sum(axis=1) for values in found], axis=1)
     vars(model).update(
         block_sizes=blocks,
@@ -138,12 +144,12 @@ def outline_of(model: Model, counts: list[Counts], blocks: Int64s) -> Outline:
     )
     model.check_size()
     _ = model.partition_prior, model.shown, model.near_tables, model.learned, model.mixed
-    _ = model.single, model.close, model.exact
-    return Outline(model, [values.codes for values in found])
+    _ = model.single, model.close, model.exact, model.given, model.changing
+    return Outline(model, [values.codes for values in found], [levels for _, levels in alone])
 
 
-def code_alone(field: Field, values: Values, none: Records) -> CodedField:
-    """A field over no records, with what was counted over all of them."""
+def code_alone(field: Field, values: Values, none: Records) -> tuple[CodedField, Int32s]:
+    """A field over no records, with what was counted over all of them; the level of each value."""
     columns = {
         name: Column(name, codes, none.columns[name].levels)
         for name, codes in zip(field.columns, values.codes.T, strict=True)
@@ -155,30 +161,34 @@ def code_alone(field: Field, values: Values, none: Records) -> CodedField:
     levels = part.codes  # of each value
     part = part.over(np.empty(0, np.int32))
     shown = np.zeros(len(part.mu), np.int64)
-    shown[levels] = values.shown.sum(axis=0)
+    known = levels >= 0
+    shown[levels[known]] = values.shown.sum(axis=0)[known]
     vars(part)["shown"] = shown
     if part.similar is not None:
         _ = part.near, part.keys  # found once, for all workers
-    return part
+    return part, levels
 
 
 def over_records(outline: Outline, records: Records) -> Model:
     """The model over some records, with what was counted over all of them."""
     model = outline.model
-    fields = zip(as_fields(model.fields), model.coded, outline.values, strict=True)
-    coded = [part.over(find_codes(field, values, records)) for field, part, values in fields]
+    fields = zip(as_fields(model.fields), model.coded, outline.values, outline.levels, strict=True)
+    coded = [
+        part.over(find_codes(field, values, levels, records))
+        for field, part, values, levels in fields
+    ]
     return model.over(records, coded)
 
 
-def find_codes(field: Field, values: Int32s, records: Records) -> Int32s:
-    """The codes of a field for some records: the numbers of their values among all."""
+def find_codes(field: Field, values: Int32s, levels: Int32s, records: Records) -> Int32s:
+    """The codes of a field for some records: the levels of their values."""
     codes = codes_of(field, records)
     if len(field.columns) == 1:
         return codes[:, 0]
     found = np.full(len(codes), -1, np.int32)
-    complete = (codes >= 0).all(axis=1)
+    complete = telling(codes)
     both = np.concatenate((values, codes[complete]))
-    found[complete] = number_rows(list(both.T), len(both))[len(values) :]
+    found[complete] = levels[number_rows(list(both.T), len(both))[len(values) :]]
     return found
 
 
