@@ -60,6 +60,7 @@ def write_files(case: dict[str, Any], folder: Path) -> list[Path]:
         distortion=case["distortion"],
         moving=case["moving"],
         right=("sex", "year"),
+        twins=1.0,
     )
     paths = []
     rng = np.random.default_rng([case["seed"], 9])

@@ -143,6 +143,7 @@ def survey(
     independent: bool = False,
     moving: float | None = None,
     right: Sequence[str] = (),
+    twins: float = TWINS_KEPT,
 ) -> Simulation:
     """Simulate a three-wave survey shaped like the paper's: 57,077 records of 34,945 people.
 
@@ -152,7 +153,8 @@ def survey(
 
     With `distortion` nobody moves, and every value of every field is distorted at that rate.
     `moving` is the share of people who move from each wave to the next; the fields named in `right`
-    are never recorded wrongly.
+    are never recorded wrongly. `twins` is the share of people who equal another in every field that
+    stay; 1 draws all people alike.
     `share` takes so many of the people; `independent` deals each field out anew among them, so
     that its distribution stays and its dependence on the others goes.
     """
@@ -173,7 +175,7 @@ def survey(
     person["year"] = birth_years(entry, rng)
     person["state"] = rng.choice(STATES, people, p=state_shares()).astype(np.int32)
     person["office"] = offices(person["state"], rng)
-    thin_twins(person, rng)
+    thin_twins(person, twins, rng)
     if independent:
         person = {field: rng.permutation(values) for field, values in person.items()}
 
@@ -228,10 +230,10 @@ def birth_years(entry: Int64s, rng: np.random.Generator) -> Int32s:
     return np.choose(entry, [oldest, joined_1989, joined_1994]).astype(np.int32)
 
 
-def thin_twins(person: dict[str, Int32s], rng: np.random.Generator) -> None:
-    """Give a share of the people who equal another in every field a new birthday."""
+def thin_twins(person: dict[str, Int32s], kept: float, rng: np.random.Generator) -> None:
+    """Give people who equal another in every field a new birthday, but for a share of them."""
     rows = np.stack(list(person.values()), axis=1)
     _, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     later = np.flatnonzero(first[group] != np.arange(len(rows)))
-    redrawn = later[rng.random(len(later)) >= TWINS_KEPT]
+    redrawn = later[rng.random(len(later)) >= kept]
     person["day"][redrawn], person["month"][redrawn] = birthdays(len(redrawn), rng)
