@@ -5,7 +5,7 @@ that agree in one agree in another as often as any pair does.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -14,11 +14,12 @@ import numpy as np
 from smered.layout import Int32s, Int64s
 from smered.records import number_rows
 
-__all__ = ["Together", "find_groups", "follows", "partly_dependent"]
+__all__ = ["Together", "find_groups", "follows", "partly_dependent", "slipping_share"]
 
 PARTNERS = 20  # records that agree in a column, on average: then few of them are of one entity
 TIMES_CHANCE = 3.0  # how much more often columns agree together than they would by chance
 MOSTLY = 0.5  # of the pairs that agree in one column agree in the other
+COMMON, RARE = 50, 2  # records that share a part, and that share the whole
 NOTABLY = 1.3  # the same, of columns that go together in part
 MANY_BITS = 2.0  # by which agreement in all such pairs would be overrated
 FEW = 10  # records to a value, from which it can be told whether another column follows from it
@@ -83,6 +84,20 @@ def find_groups(
         (members, max((p for p in found if p.one in members), key=lambda p: p.share / p.chance))
         for members in sorted(groups)
     ]
+
+
+def slipping_share(columns: Sequence[Int32s]) -> float:
+    """The share of records whose parts are common each, and together nearly unique.
+
+    Where parts are recorded wrongly one by one, errors make such combinations.
+    """
+    whole = np.all([codes >= 0 for codes in columns], axis=0)
+    parts = [codes[whole] for codes in columns]
+    common = np.all([np.bincount(part)[part] >= COMMON for part in parts], axis=0)
+    together = number_rows(parts, int(whole.sum()))
+    return (
+        float((common & (np.bincount(together)[together] <= RARE)).mean()) if len(together) else 0.0
+    )
 
 
 def partly_dependent(columns: Mapping[str, Int32s]) -> list[Together]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from smered.config import Configuration, FieldTable
 from smered.config.schema import FieldType, PriorTable
-from smered.dependence import find_groups, follows, partly_dependent
+from smered.dependence import find_groups, follows, partly_dependent, slipping_share
 from smered.fields.near import as_number, read_dates
 from smered.layout import Int32s
 from smered.records import as_text, number_rows, ordinary, plain
@@ -44,6 +44,7 @@ NEARLY = 0.8  # as similar as words that are misspelt
 MISSPELT = 0.02  # of different texts are similar to another: then they are worth comparing
 MOST_LOOKED_AT = 20_000  # of them
 MOST_FILES = 50  # a column with more values says hardly which file a row came from
+WRONG_APART = 0.01  # of records: then parts of a joint field slip one by one
 MANY_RECORDS = 20_000  # below, blocks save little
 MOST_PARTNERS = 2_000  # records that an average record shares its block with
 
@@ -228,11 +229,17 @@ def join_columns(
             reasons.pop(f"fields.{name}", None)
         label = " | ".join(members)
         changes = bool(data["time_order"])
-        table = FieldTable(type="joint", columns=list(members), changes=changes or None)
+        slips = slipping_share([columns[name].codes for name in members])
+        wrong_apart = slips >= WRONG_APART
+        table = FieldTable(
+            type="joint", columns=list(members), changes=changes or None,
+            slips=wrong_apart or None,
+        )  # fmt: skip
         fields[label] = table.model_dump()
         reasons[f"fields.{label}"] = (
             f"joint, for {pair.sentence}: they are one thing, which counts once"
             + ("; it may be another in a later file" if changes else "")
+            + (f"; {slips:.0%} are wrong in a part, as it seems" if wrong_apart else "")
         )
     return [members for members, _ in groups]
 

@@ -33,10 +33,10 @@ NEAR = {
 }
 
 
-def joint_field(near, changes=False):
-    """Two columns, of which records may lack one; `near`: the first has similar values."""
-    first = Text("second", threshold=0.5, scale=1.5) if near else "second"
-    return Joint(first, "third", name="both", a=1, b=4, changes=changes)
+def joint_field(kind, changes=False):
+    """Two columns, of which records may lack one; "near": the first has similar values."""
+    first = Text("second", threshold=0.5, scale=1.5) if kind == "near" else "second"
+    return Joint(first, "third", name="both", a=1, b=4, changes=changes, slips=kind == "slips")
 
 
 def tiny_model(
@@ -45,8 +45,8 @@ def tiny_model(
     """Five records (six in two blocks) with agreement, disagreement and missing values.
 
     `near`: a kind of field whose distorted values fall near the true one, in place of the second;
-    `joint`: "near" or "alike", two columns with gaps in its place; `alike`: most records show the
-    same value there; `changing`: its true value changes over time.
+    `joint`: "near", "slips" or "alike", two columns with gaps in its place; `alike`: most records
+    show the same value there; `changing`: its true value changes over time.
     """
     rows = {
         "file": ["A", "A", "B", "B", "C"] + ["C"] * (blocks - 1),
@@ -60,7 +60,7 @@ def tiny_model(
         shown = ([0, 0, 0, 1, 0] if alike else [0, 1, 0, 2, 3]) + [1] * (blocks - 1)
         rows["second"] = [values[i] for i in shown]
     if joint:
-        fields[1] = joint_field(joint == "near", changing)
+        fields[1] = joint_field(joint, changing)
         rows["second"] = ["anna", "anne", "anna", None, "anna"] + ["otto"] * (blocks - 1)
         rows["third"] = ["1", "1", None, "1", "2"] + ["1"] * (blocks - 1)
     if changing:

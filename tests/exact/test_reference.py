@@ -45,7 +45,11 @@ log_change_of_counts = from_python(moves.log_change_of_counts)
 VARIANTS = [{"changing": True}, {"changing": True, "near": "text", "distortion": "file"}]
 VARIANTS += [{"changing": True, "near": "number"}, {"changing": True, "duplicates": False}]
 VARIANTS += [{"joint": "near"}, {"joint": "alike"}, {"joint": "near", "distortion": "file"}]
-VARIANTS += [{"joint": "near", "changing": True}, {"joint": "alike", "blocks": 2}]
+VARIANTS += [
+    {"joint": "near", "changing": True},
+    {"joint": "alike", "blocks": 2},
+    {"joint": "slips"},
+]
 VARIANTS += [{}, {"exact": True}, {"distortion": "file"}, {"blocks": 2, "duplicates": False}]
 VARIANTS += [{"near": kind} for kind in NEAR] + [{"near": "text", "distortion": "file"}]
 VARIANTS += [{"near": "text", "alike": True}, {"near": "text-that-may-equal", "alike": True}]

@@ -182,7 +182,7 @@ def make_field(name: str, table: FieldTable, config: Configuration) -> Field:
             NEAR_FIELDS[table.types[column]][0](column) if column in table.types else column
             for column in table.columns
         ]
-        return Joint(*columns, name=name, **given)
+        return Joint(*columns, name=name, slips=bool(table.slips), **given)
     if table.columns and table.columns != [name]:
         raise ConfigError(f"fields.{name}: columns are for joint fields; name the field {name!r}")
     kind, takes = NEAR_FIELDS.get(table.type, (Categorical, ()))
@@ -197,7 +197,7 @@ def make_field(name: str, table: FieldTable, config: Configuration) -> Field:
     return kind(name, **given, **own)
 
 
-NEAR_SETTINGS = {"similarity", "threshold", "scale", "within", "format", "may_equal"}
+NEAR_SETTINGS = {"similarity", "threshold", "scale", "within", "format", "may_equal", "slips"}
 NEAR_FIELDS: dict[str, tuple[Any, set[str]]] = {
     "text": (Text, {"similarity", "threshold", "scale", "may_equal"}),
     "number": (Number, {"within", "scale", "may_equal"}),

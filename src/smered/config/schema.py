@@ -69,6 +69,7 @@ class FieldTable(Strict):
     format: str | None = None
     may_equal: bool | None = None
     changes: bool | None = None
+    slips: bool | None = None
     a: Rate | None = None
     b: Annotated[float, Field(gt=0)] | None = None
     mu: Rate | dict[str, Rate] | None = None

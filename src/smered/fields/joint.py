@@ -37,8 +37,10 @@ class Joint:
 
     Columns are given by name, or as `Text`, `Number` or `Date`: two values are then near each other
     if one part of them slips and the others agree. Where a part is missing, the others count: the
-    value may be any that agrees with them. `a`, `b`, `mu` and `changes` are as in `Categorical`;
-    levels are written `state | office`. `mu` matters only where no part is missing or near another.
+    value may be any that agrees with them. `slips`: any two values that differ in a single part are
+    near each other, where parts are recorded wrongly one by one. `a`, `b`, `mu` and `changes` are
+    as in `Categorical`; levels are written `state | office`. `mu` matters only where no part is
+    missing and no value near another.
     """
 
     columns: tuple[str, ...]
@@ -47,6 +49,7 @@ class Joint:
     b: float | None = None
     mu: float | Mapping[str, float] = DEFAULT_MU
     changes: bool = False
+    slips: bool = False
     parts: tuple[Text | Number | Date, ...] = ()  # those columns that are no categories
 
     def __init__(
@@ -57,11 +60,12 @@ class Joint:
         b: float | None = None,
         mu: float | Mapping[str, float] = DEFAULT_MU,
         changes: bool = False,
+        slips: bool = False,
     ) -> None:
         names = tuple(part if isinstance(part, str) else part.column for part in columns)
         near = tuple(part for part in columns if isinstance(part, Text | Number | Date))
         given = {"columns": names, "label": name, "a": a, "b": b, "mu": mu, "changes": changes}
-        for key, value in (given | {"parts": near}).items():
+        for key, value in (given | {"slips": slips, "parts": near}).items():
             object.__setattr__(self, key, value)
         if len(set(names)) < 2 or len(set(names)) < len(names):
             raise ConfigError(f"Joint needs two or more different columns, not {names}")
@@ -85,7 +89,7 @@ class Joint:
         values = codes[whole][np.unique(found[whole], return_index=True)[1]]
         names = combined(columns, values)
         partial = np.asarray(some & ~whole & (len(values) > 0), np.bool_)
-        if math.isinf(b) or not (self.parts or partial.any()):
+        if math.isinf(b) or not (self.parts or self.slips or partial.any()):
             return finish_field(self, found, names, records)
 
         number = number_rows(list(codes[partial].T), int(partial.sum()))
@@ -94,7 +98,7 @@ class Joint:
         partial[np.flatnonzero(partial)[~known[number]]] = False  # nothing whole agrees with it
         number, gaps = (np.cumsum(known) - 1)[number[known[number]]], gaps[known]
         warn_of_useless(self.name, len(values), int(some.sum()))
-        may_equal = not self.parts  # categories: nothing is near, so nothing needs twins
+        may_equal = not self.parts and not self.slips  # nothing is near, so nothing needs twins
         levels = [names]
         if not may_equal:
             levels.append(pc.binary_join_element_wise(pa.scalar(TWIN), names, ""))
@@ -140,6 +144,17 @@ def sets_of(gaps: Int32s, values: Int32s) -> tuple[Partial, Bools]:
     return Partial(start, agreeing), sizes > 0
 
 
+def pairs_within(group: Int32s) -> tuple[Int64s, Int64s]:
+    """All pairs of things of the same group."""
+    order = np.argsort(group, kind="stable")
+    new = np.append(True, group[order][1:] != group[order][:-1])[: len(group)]
+    first = np.maximum.accumulate(np.where(new, np.arange(len(group)), 0))
+    before = np.arange(len(group)) - first  # things of the group that come earlier
+    two = np.repeat(np.arange(len(group)), before)
+    within = np.arange(len(two)) - np.repeat(np.cumsum(before) - before, before)
+    return order[first[two] + within].astype(np.int64), order[two].astype(np.int64)
+
+
 class NearValues:
     """Which combinations are near each other: those that differ in one part, by a slip."""
 
@@ -157,6 +172,13 @@ class NearValues:
         n = len(self.values)
         ones, twos = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         strengths: list[Floats] = [np.empty(0)]
+        if self.field.slips:
+            for i in range(self.values.shape[1]):
+                if self.field.columns[i] not in {part.column for part in self.field.parts}:
+                    one, two = pairs_within(self._others[i])
+                    ones.append(one)
+                    twos.append(two)
+                    strengths.append(np.zeros(len(one)))
         for part in self.field.parts:
             i = self.field.columns.index(part.column)
             one, two, similarity = part.similar_values(self.columns[i].levels.cast(pa.string()))
