@@ -44,7 +44,7 @@ class Rotation(NamedTuple):
     layout: Layout  # where proposals are still to be shared out
     parameters: Parameters  # of the fields that are not conditioned on
     log_true: Floats  # (B,) log probability of the true values that make a block
-    row: Int64s  # (B,) the usual block that each block is in
+    row: Int64s  # (B,) the number of the usual block that each block is in
     group_sizes: Int64s  # (groups,) records
     linkable: int  # records of blocks of more than one
     largest: int  # records of the largest block
@@ -143,7 +143,7 @@ def rotate(
             kept=np.ascontiguousarray(parameters.kept[:, :, others]),
         ),
         np.log(parameters.theta[true[first]]).sum(axis=1),
-        np.searchsorted(layout.block_start, first, side="right") - 1,
+        layout.block_name[np.searchsorted(layout.block_start, first, side="right") - 1],
         np.bincount(group, minlength=groups),
         int(sizes[sizes > 1].sum()),
         int(sizes.max(initial=0)),

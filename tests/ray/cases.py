@@ -25,6 +25,14 @@ def small_records(blocks=1):
     )
 
 
+def gappy_records():
+    data = simulate.simulate(
+        {("a",): 150, ("b",): 100, ("a", "b"): 200}, [9, 8, 7, 12, 6], missing=0.1, seed=3
+    )
+    tables = {name: table.filter(table["f1"].is_valid()) for name, table in data.tables.items()}
+    return Records.from_frames(tables, columns=data.fields, id="id", blocks="f1")
+
+
 def small_model(prior=None):
     return Model(small_records(), FIELDS, prior=prior or ClusterSizes())
 
@@ -42,6 +50,13 @@ MODELS = {
     "joint-and-text": lambda: Model(
         small_records(), [Joint("f1", "f2"), Text("f3"), Joint("f4", "f5", mu={"extra": 2.0})]
     ),
+    "patterns-by-block-changing": lambda: Model(
+        gappy_records(),
+        ["f2", "f3", Joint("f4", "f5", changes=True)],
+        duplicates=False,
+        time_order=("b", "a"),
+    ),
+    "labels-in-blocks": lambda: Model(small_records(1), FIELDS[1:], prior=UniformLabels()),
     "rotating": rotating_model,
     "rotating-labels": lambda: rotating_model(UniformLabels()),
     "rotating-no-duplicates": lambda: rotating_model(

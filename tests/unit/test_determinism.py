@@ -8,14 +8,15 @@ import pytest
 from smered.demo import paper_model
 from smered.execute import Serial, Threads, make_executor
 from smered.execute import threads as threads_module
+from smered.fields import Joint
 from smered.model import Model
-from smered.pairs import InformedPairs, RotatingBlocks
-from smered.priors import Ewens, PitmanYor, UniformLabels
+from smered.pairs import RotatingBlocks
+from smered.priors import ClusterSizes, Ewens, PitmanYor, UniformLabels
 from smered.records import Records
 from smered.sampler import Settings, run_chain
 from smered.simulate import simulate, survey
 
-PRIORS = [UniformLabels(), Ewens(), PitmanYor(5.0, 0.2)]
+PRIORS = [UniformLabels(), Ewens(), PitmanYor(5.0, 0.2), ClusterSizes()]
 SETTINGS = Settings(draws=12, burn_in=0, chains=1, seed=11)
 
 
@@ -55,10 +56,24 @@ def test_threads_give_the_same_bytes(prior, threads):
 TUNED = Settings(draws=8, burn_in=20, chains=1, seed=11)
 
 
-@pytest.mark.parametrize("pairs", [InformedPairs(), RotatingBlocks()], ids=["tuned", "rotating"])
-def test_threads_and_pauses_change_nothing_after_a_burn_in(pairs):
+def changing_model():
+    """Blocks with shares of their own, and a place that changes."""
+    data = survey(2, share=0.01)
+    names = ["day", "month", "state", "office"]
+    records = Records.from_frames(data.tables, columns=names, id="id", blocks=["sex", "year"])
+    fields = ["day", "month", Joint("state", "office", changes=True)]
+    return Model(records, fields, duplicates=False, time_order=tuple(data.tables))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [make_model, lambda: make_model(pairs=RotatingBlocks()),
+     lambda: make_model(ClusterSizes(), pairs=RotatingBlocks()), changing_model],
+    ids=["tuned", "rotating", "rotating-by-block", "changing-by-block"],
+)  # fmt: skip
+def test_threads_and_pauses_change_nothing_after_a_burn_in(make):
     """Grades, joint draws and rotating blocks: nothing that a checkpoint does not hold."""
-    model = make_model(pairs=pairs)
+    model = make()
     layout = model.layout()
     expected = run(model, Serial(model, layout), settings=TUNED)
     execute = Threads(model, layout, 3)

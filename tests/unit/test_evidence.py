@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from smered.posterior.evidence import FieldDraw, Shown, field_evidence
-from tests.exact.cases import CLOSENESS, fixed_parameters, tiny_model
+from smered.posterior.evidence import NO_CHANGE, FieldDraw, Shown, field_evidence
+from tests.exact.cases import CLOSENESS, fixed_change, fixed_parameters, tiny_model
 from tests.exact.reference import channel, log_likelihood
 from tests.exact.test_counts import explicit
 
@@ -14,17 +14,21 @@ SETS = [(0, 1), (0, 2), (0, 3), (3, 4), (0, 1, 2), (0, 1, 2, 3, 4), (4,), (2, 4)
 
 
 def field_draws(model, theta, beta):
+    change = fixed_change(model)
     return [
-        FieldDraw(theta[i], beta[:, i], CLOSENESS if close else 0.0)
+        FieldDraw(theta[i], beta[:, i], CLOSENESS if close else 0.0,
+                  change[:, i] if model.changing[i] else NO_CHANGE)
         for i, close in enumerate(model.close)
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     "settings",
     [{}, {"distortion": "file"}, {"exact": True}, {"near": "text"}, {"near": "text-that-may-equal"},
-     {"near": "date", "distortion": "file"}],
-    ids=["field", "file", "exact", "text", "text-that-may-equal", "date-by-file"],
+     {"near": "date", "distortion": "file"}, {"changing": True}, {"changing": True, "near": "text"},
+     {"joint": "near"}, {"joint": "slips", "changing": True}],
+    ids=["field", "file", "exact", "text", "text-that-may-equal", "date-by-file",
+         "changing", "changing-text", "joint-near", "joint-slips-changing"],
 )  # fmt: skip
 def test_evidence_adds_up_to_the_ratio_of_likelihoods(settings):
     model = tiny_model(**settings)

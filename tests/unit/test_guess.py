@@ -8,6 +8,7 @@ from smered.config.schema import merge
 from smered.fields import Categorical, Date, Number, Text
 from smered.guess import guess
 from smered.priors import ClusterSizes
+from smered.simulate import survey
 from smered.sources.source import Source
 
 
@@ -87,6 +88,41 @@ def test_numbers_that_many_records_share_are_categories(tmp_path):
     (config, reasons), _ = guessed(many, tmp_path)
     assert config.fields["year"].type == "categorical"
     assert "near ones say little" in reasons["fields.year"]
+
+
+def survey_config(tmp_path, **settings):
+    data = survey(1, **settings)
+    sources = {name: Source(name, f"{name}.csv", "CSV", t) for name, t in data.tables.items()}
+    files = [f"{name}.csv" for name in data.tables]
+    given = merge(Configuration(), {"data": {"files": files, "duplicates": False}})
+    return guess(given, sources, tmp_path), sources
+
+
+def test_columns_that_change_together_become_one_field(tmp_path):
+    (config, reasons), sources = survey_config(tmp_path, share=0.1)
+    assert config.data.time_order == ["1982", "1989", "1994"]
+    joint = config.fields["state | office"]
+    assert (joint.type, joint.changes, joint.slips) == ("joint", True, None)
+    assert "'state' agree in 'office' in 7" in reasons["fields.state | office"]
+    assert make_model(config, sources).changing.tolist().count(True) == 1
+    (config, reasons), _ = survey_config(tmp_path, share=0.1, distortion=0.04)
+    assert config.fields["state | office"].slips
+    assert "wrong in a part" in reasons["fields.state | office"]
+    (config, reasons), _ = survey_config(tmp_path, share=0.1, independent=True)
+    assert set(config.fields) == {"sex", "day", "month", "year", "state", "office"}
+    assert "prior" not in reasons
+
+
+def test_columns_that_depend_in_part_keep_the_conditioned_prior(tmp_path):
+    rng = np.random.default_rng(2)
+    group = rng.integers(0, 6, 3000)
+    columns = {}
+    for name in ("job", "branch", "school", "club"):
+        own = np.where(rng.random(3000) < 0.7, group, rng.integers(0, 6, 3000))
+        columns[name] = [f"{name} {i}" for i in own]
+    (config, reasons), _ = guessed(pa.table(columns), tmp_path)
+    assert config.model.prior.files is False
+    assert "go together in part" in reasons["prior"]
 
 
 def test_columns_of_blocks_are_not_compared(tmp_path):

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from smered.errors import ConfigError, DataWarning
-from smered.fields import Categorical, Joint
+from smered.fields import Categorical, Joint, Text
 from smered.model import Model
 from smered.pairs import InformedPairs, UniformPairs
 from smered.priors import Ewens, PitmanYor
@@ -26,12 +26,56 @@ def test_a_block_column_is_exact_unless_told_otherwise():
     assert Model(data, [Categorical("f", b=math.inf), "s"]).exact.tolist() == [True, True]
 
 
-def test_joint_codes_combinations_and_misses_what_any_column_misses():
-    data = records(s=["1", "1", "2", None, "1"], o=["a", "b", "a", "a", "b"])
+def test_joint_codes_combinations():
+    data = records(s=["1", "1", "2", None, "1"], o=["a", "b", "a", None, "b"])
     field = Joint("s", "o").code(data)
     assert field.name == "s | o"
     assert field.codes.tolist() == [0, 1, 2, -1, 1]
     assert field.levels.to_pylist() == ["1 | a", "1 | b", "2 | a"]
+    assert field.similar is None
+
+
+def test_a_gap_in_one_column_of_a_joint_field_leaves_the_rest_to_count():
+    """A value that agrees with no whole one, or has no part at all, is missing."""
+    data = records(
+        s=["1", "1", "2", None, None, "3", "1"], o=["a", "b", "a", "a", None, None, None]
+    )
+    field = Joint("s", "o").code(data)
+    assert field.levels.to_pylist() == ["1 | a", "1 | b", "2 | a", "? | a", "1 | ?"]
+    assert field.codes.tolist() == [0, 1, 2, 3, -1, -1, 4, 0]
+    assert field.values == 3
+    sets = np.split(field.partial.value, field.partial.start[1:-1])
+    assert [one.tolist() for one in sets] == [[0, 2], [0, 1]]
+    assert field.near.marginal == pytest.approx([0.5, 0.25, 0.25, 0.75, 0.75])
+    exact = Joint("s", "o", b=math.inf).code(data)
+    assert exact.codes.tolist() == [0, 1, 2, -1, -1, -1, -1, 0]
+
+
+def test_joint_values_are_near_by_a_slip_in_one_part():
+    data = records(s=["anna", "anne", "anna", "otto", "otto"], o=["1", "1", "2", "2", "2"])
+    field = Joint(Text("s", threshold=0.5), "o").code(data)
+    names = field.levels.to_pylist()
+    near = {
+        (names[i], names[j])
+        for i in range(4)
+        for j in field.neighbours.level[field.neighbours.start[i] : field.neighbours.start[i + 1]]
+    }
+    assert near == {("anna | 1", "anne | 1"), ("anne | 1", "anna | 1")}
+    slips = Joint("s", "o", slips=True).code(data)
+    assert np.diff(slips.neighbours.start).tolist() == [2, 1, 2, 1]
+
+
+def test_fields_that_change_need_an_order_of_time():
+    table = pa.table({"file": ["a", "b"], "f": ["x", "x"]})
+    data = Records.from_frames(table, columns=["f"], file_column="file")
+    with pytest.raises(ConfigError, match="field 'f' changes over time: say the order"):
+        Model(data, [Categorical("f", changes=True)])
+    with pytest.raises(ConfigError, match="must name every file once"):
+        Model(data, ["f"], time_order=["a", "c"])
+    model = Model(data, [Categorical("f", changes=True)], time_order=["b", "a"])
+    assert model.time.tolist() == [1, 0]
+    with pytest.raises(ConfigError, match="know no fields that change"):
+        Model(data, [Categorical("f", changes=True)], time_order=["b", "a"], classes=2)
 
 
 def test_mu_by_level_may_name_levels_that_are_not_in_the_data():

@@ -239,7 +239,7 @@ def test_a_run_in_a_folder_equals_one_in_memory(data, posterior, tmp_path):
         "blocks": True,
     }
     assert content["model"]["fields"][0] == {
-        "type": "Categorical", "column": "key", "a": 1.0, "b": None, "mu": 1.0
+        "type": "Categorical", "column": "key", "a": 1.0, "b": None, "mu": 1.0, "changes": False
     }  # fmt: skip
 
 

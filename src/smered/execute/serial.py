@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from smered.doubtful import find_doubtful, no_toggles
 from smered.errors import RunError
+from smered.execute import blocks
 from smered.execute.contract import FoundToggles
 from smered.labels import Groups, share_over_blocks, share_over_groups
 from smered.layout import (
@@ -151,40 +152,27 @@ class Serial:
         by_share += np.bincount(pattern, minlength=shares + 1)[1:]
         return KindCounts(by_share, numbers)
 
-    def pool(self, state: ChainState, base: Floats, seed: int, chain: int) -> Pooled:
-        """Draw what blocks with shares of their own say of the common ones."""
-        from smered.kernels.shares import pool_shares
+    def block_counts(self, state: ChainState, shares: int) -> Int64s:
+        """Clusters of each block by the share of their kind, and all of them (B, K + 1)."""
+        from smered.kernels.shares import count_shares
 
         clusters = Clusters(state.entity, *self._rings)
-        found = {
-            id(desk): Pooled(
-                np.zeros(len(base), np.int64), np.zeros(1, np.int64), np.zeros(2, np.int64)
-            )
-            for desk in self._desks
-        }
+        counts = np.zeros((len(self.layout.proposals), shares + 1), np.int64)
 
         def work(desk: Desk, first: int, last: int) -> None:
-            pool_shares(
-                first, last, seed, chain, state.sweep, base, self.layout, clusters,
-                desk.scratch.kinds, *found[id(desk)],
-            )  # fmt: skip
+            count_shares(first, last, self.layout, clusters, counts)
 
         self._over_blocks(work)
-        return Pooled(*(np.sum(part, axis=0) for part in zip(*found.values(), strict=True)))
+        return counts
+
+    def pool(self, state: ChainState, base: Floats, seed: int, chain: int) -> Pooled:
+        """Draw what blocks with shares of their own say of the common ones."""
+        counts = self.block_counts(state, len(base))
+        return blocks.pool(base, self.layout.block_name, counts, seed, chain, state.sweep)
 
     def weigh_shares(self, state: ChainState, base: Floats) -> Int64s:
         """Sum what blocks with shares of their own weigh, in logs (2,); see `smered.sums`."""
-        from smered.kernels.shares import weigh_shares
-
-        clusters = Clusters(state.entity, *self._rings)
-        found = {id(desk): np.zeros(2, np.int64) for desk in self._desks}
-
-        def work(desk: Desk, first: int, last: int) -> None:
-            counts, total = desk.scratch.kinds, found[id(desk)]
-            weigh_shares(first, last, base, self.layout, clusters, counts, total)
-
-        self._over_blocks(work)
-        return np.sum(list(found.values()), axis=0)
+        return blocks.weigh(base, self.block_counts(state, len(base)))
 
     def sweep(
         self, state: ChainState, parameters: Parameters, prior: LinkagePrior, seed: int, chain: int
@@ -225,23 +213,12 @@ class Serial:
 
         Proposals of a sweep sum these out, unless blocks rotate.
         """
-        from smered.kernels.shares import draw_shares
-
         prior = share_over_blocks(by_group, self.groups, seed, chain, state.sweep, when)
         if not len(prior.base) or (when == SHARING and not self._model.rotates):
             return prior
-        clusters = Clusters(state.entity, *self._rings)
-        log_unit = np.empty(len(prior.log_unit))
-        log_share = np.empty((len(log_unit), len(prior.base)))
-
-        def work(desk: Desk, first: int, last: int) -> None:
-            draw_shares(
-                first, last, seed, chain, state.sweep, when, prior.base, self.layout, clusters,
-                desk.scratch.kinds, log_unit, log_share,
-            )  # fmt: skip
-
-        self._over_blocks(work)
-        return prior._replace(log_unit=log_unit, log_share=log_share, base=np.empty(0))
+        counts = self.block_counts(state, len(prior.base))
+        names = self.layout.block_name
+        return blocks.draw_own(prior, names, counts, seed, chain, state.sweep, when)
 
     def block_prior(
         self, state: ChainState, prior: LinkagePrior, seed: int, chain: int, when: int

@@ -9,7 +9,7 @@ from smered.kernels.jit import entry, jit, jit_inline
 from smered.kernels.rng import POOL, SHARE, another, stream, uniform, words
 from smered.kernels.tally import add_whole
 
-__all__ = ["count_kinds", "draw_shares", "pool_shares", "weigh_shares"]
+__all__ = ["count_kinds", "count_shares", "draw_shares", "pool_shares", "weigh_shares"]
 
 WHEN = 256  # numbers of streams to a purpose: one for each share, and one for the clusters
 ENTITIES, LEFT, STOP = 255, 254, 253
@@ -64,57 +64,57 @@ def count_kinds(start, end, layout, clusters, counts):
 
 
 @entry
-def draw_shares(
-    first, last, seed, chain, sweep, when, base, layout, clusters, counts, log_unit, log_share
-):
-    """Draw what makes clusters of blocks first..last-1 independent, given the linkage.
+def count_shares(first, last, layout, clusters, counts):
+    """Count the clusters of blocks first..last-1 by the share of their kind: counts (B, K + 1)."""
+    for block in range(first, last):
+        start, end = layout.block_start[block], layout.block_start[block + 1]
+        count_kinds(start, end, layout, clusters, counts[block])
+
+
+@entry
+def draw_shares(seed, chain, sweep, when, base, block_name, counts, log_unit, log_share):
+    """Draw what makes clusters of all blocks independent, given their counts (B, K + 1).
 
     log_unit (B,): the logarithm of t ~ Gamma(N_b + 1); log_share (B, K): that of the shares,
     Dirichlet(base + clusters of each kind).
     """
-    for block in range(first, last):
-        start, end = layout.block_start[block], layout.block_start[block + 1]
-        count_kinds(start, end, layout, clusters, counts)
-        numbers = stream(seed, chain, sweep, layout.block_name[block], SHARE)
+    kinds = base.shape[0]
+    for block in range(counts.shape[0]):
+        numbers = stream(seed, chain, sweep, block_name[block], SHARE)
         total = -math.inf
-        entities = counts[base.shape[0]]
-        for kind in range(base.shape[0]):
+        for kind in range(kinds):
             own = another(numbers, when * WHEN + kind)
-            drawn = log_gamma_variate(base[kind] + counts[kind], own)
+            drawn = log_gamma_variate(base[kind] + counts[block, kind], own)
             log_share[block, kind] = drawn
             total = drawn if kind == 0 else log_add(total, drawn)
-        for kind in range(base.shape[0]):
+        for kind in range(kinds):
             log_share[block, kind] -= total
         own = another(numbers, when * WHEN + ENTITIES)
-        log_unit[block] = log_gamma_variate(entities + 1.0, own)
+        log_unit[block] = log_gamma_variate(counts[block, kinds] + 1.0, own)
 
 
 @entry
-def pool_shares(
-    first, last, seed, chain, sweep, base, layout, clusters, counts, tables, stopped, log_mass
-):
-    """Draw what blocks first..last-1 say of the common shares and their pooling (equation 24).
+def pool_shares(seed, chain, sweep, base, block_name, counts, tables, stopped, log_mass):
+    """Draw what blocks say of the common shares and their pooling, given their counts (24).
 
     tables (K,): entities of each kind that were drawn from the common shares; log_mass (2,): sum
     of log w_b, w_b ~ Beta(pooling + 1, N_b); stopped (1,): sum of s_b ~ Bernoulli(N_b / (N_b +
     pooling)).
     """
-    pooling = 0.0
-    for kind in range(base.shape[0]):
-        pooling += base[kind]
-    for block in range(first, last):
-        start, end = layout.block_start[block], layout.block_start[block + 1]
-        count_kinds(start, end, layout, clusters, counts)
-        numbers = stream(seed, chain, sweep, layout.block_name[block], POOL)
-        entities = counts[base.shape[0]]
-        for kind in range(base.shape[0]):
-            if counts[kind] > 0:
+    kinds, pooling = base.shape[0], base.sum()
+    for block in range(counts.shape[0]):
+        numbers = stream(seed, chain, sweep, block_name[block], POOL)
+        entities = counts[block, kinds]
+        if entities == 0:
+            continue
+        for kind in range(kinds):
+            if counts[block, kind] > 0:
                 tables[kind] += 1
             own = another(numbers, kind)
-            for i in range(1, counts[kind], 2):
+            for i in range(1, counts[block, kind], 2):
                 one, two = words(own, i)
                 tables[kind] += uniform(one) * (base[kind] + i) < base[kind]
-                if i + 1 < counts[kind]:
+                if i + 1 < counts[block, kind]:
                     tables[kind] += uniform(two) * (base[kind] + i + 1) < base[kind]
         left = log_gamma_variate(pooling + 1.0, another(numbers, LEFT))
         taken = log_gamma_variate(float(entities), another(numbers, ENTITIES))
@@ -124,18 +124,14 @@ def pool_shares(
 
 
 @entry
-def weigh_shares(first, last, base, layout, clusters, counts, log_weight):
-    """Sum log of what the linkage of blocks first..last-1 weighs, shares summed out (23)."""
-    pooling = 0.0
-    for kind in range(base.shape[0]):
-        pooling += base[kind]
-    for block in range(first, last):
-        start, end = layout.block_start[block], layout.block_start[block + 1]
-        count_kinds(start, end, layout, clusters, counts)
-        entities = counts[base.shape[0]]
+def weigh_shares(base, counts, log_weight):
+    """Sum log of what the linkage of all blocks weighs, shares summed out (23)."""
+    kinds, pooling = base.shape[0], base.sum()
+    for block in range(counts.shape[0]):
+        entities = counts[block, kinds]
         total = 0.0
-        for kind in range(base.shape[0]):
-            if counts[kind] > 0:
-                total += math.lgamma(base[kind] + counts[kind]) - math.lgamma(base[kind])
+        for kind in range(kinds):
+            if counts[block, kind] > 0:
+                total += math.lgamma(base[kind] + counts[block, kind]) - math.lgamma(base[kind])
         total += math.lgamma(entities + 1.0) + math.lgamma(pooling)
         add_whole(total - math.lgamma(pooling + entities), log_weight)

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from smered.execute import blocks
 from smered.execute.contract import FoundToggles
-from smered.labels import share_over_groups
+from smered.labels import NO_SHARES, share_over_groups
 from smered.layout import BlockPrior, Floats, Int32s, Int64s, LinkagePrior, Parameters, Statistics
 from smered.model import Model
 from smered.priors.prior import KindCounts, Pooled
@@ -197,7 +198,27 @@ class RotatingOnRay(OnRay):
         log_kind = self._model.log_kind(prior.hyperparameters, max(largest))
         sizes = np.sum(group_sizes, axis=0)
         by_group = share_over_groups(prior, log_kind, sizes, seed, chain, state.sweep, SHARING)
-        return add_up(self.ask("sweep", tables, by_group, sum(linkable), seed))
+        own = None
+        if len(prior.base):
+            names, counts = self._block_counts(state, len(prior.base))
+            none = BlockPrior(np.empty(0), np.empty(0, np.int64), log_kind, NO_SHARES, prior.base)
+            own = blocks.draw_own(none, names, counts, seed, chain, state.sweep, SHARING)
+        return add_up(self.ask("sweep", tables, by_group, sum(linkable), seed, own))
+
+    def pool(self, state: ChainState, base: Floats, seed: int, chain: int) -> Pooled:
+        """Draw what blocks with shares of their own say of the common ones."""
+        return blocks.pool(base, *self._block_counts(state, len(base)), seed, chain, state.sweep)
+
+    def weigh_shares(self, state: ChainState, base: Floats) -> Int64s:
+        """Sum what blocks with shares of their own weigh, in logs (2,); see `smered.sums`."""
+        return blocks.weigh(base, self._block_counts(state, len(base))[1])
+
+    def _block_counts(self, state: ChainState, shares: int) -> tuple[Int64s, Int64s]:
+        """The names of all blocks, and their clusters of each kind, which workers share."""
+        total = np.zeros((len(self._model.block_sizes), shares + 1), np.int64)
+        for names, counts in self._run("block_counts", state, shares):
+            total[names] += counts
+        return np.arange(len(total)), total
 
     def follow(self, draw: int) -> None:
         """Take the linkage of a draw."""

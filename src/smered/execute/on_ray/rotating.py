@@ -155,14 +155,24 @@ class RotatingWorker(PartsWorker):
         )  # fmt: skip
         return self._rotation.group_sizes, self._rotation.linkable, self._rotation.largest
 
+    def run(self, method: str, sweep: int, *arguments: Any) -> Any:
+        """Do something to the state; counts of blocks are named, for others hold some of them."""
+        found = super().run(method, sweep, *arguments)
+        return (self._execute.layout.block_name, found) if method == "block_counts" else found
+
     def sweep(
-        self, parameters: Parameters, by_group: BlockPrior, linkable: int, seed: int
+        self,
+        parameters: Parameters,
+        by_group: BlockPrior,
+        linkable: int,
+        seed: int,
+        own: BlockPrior | None,
     ) -> Statistics:
         """Make the proposals of a sweep in blocks that were rotated, then draw y and z."""
         state, chain = self._state, self._chain
         moves = propose_rotated(
             self._execute, self._rotation, writable(by_group), self._proposals, linkable, state,
-            seed, chain,
+            seed, chain, None if own is None else writable(own),
         )  # fmt: skip
         self._entities()
         counted = self._execute.count(state, writable(parameters), seed, chain)
