@@ -28,9 +28,10 @@ accuracy: .venv/installed-dev
 	$(BIN)/pip install --quiet -e '.[accuracy]'
 	$(BIN)/python -m benchmarks.accuracy $(DATA)
 
-# Coverage of intervals on simulated surveys: about 30 minutes on two cores; it goes on where it was.
+# Coverage of intervals on simulated surveys: about an hour on two cores; it goes on where it was.
 coverage: .venv/installed-dev
 	$(BIN)/python -m benchmarks.coverage
+	$(BIN)/python -m benchmarks.surveys
 
 # The study of docs/study.md: about 20 minutes on two cores; it goes on where it was.
 study: .venv/installed-dev

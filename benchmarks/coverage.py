@@ -30,7 +30,6 @@ from smered.fields import Categorical
 from smered.population.estimate import sizes_of
 from smered.population.tables import overlap_array
 from smered.posterior.traces import file_patterns
-from smered.priors import ClusterSizes
 from smered.propagate import linear, pool
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -85,7 +84,6 @@ def replicate(level: str, seed: int) -> dict[str, Any]:
         tables,
         [Categorical(name, a=1, b=49) for name in LEVELS],
         duplicates=False,
-        prior=ClusterSizes(files=True),
         seed=seed,
         **SETTINGS,
     )
@@ -181,7 +179,7 @@ def page(rows: list[dict[str, Any]]) -> str:
 three surveys with probabilities {", ".join(f"{p:.0%}" for p in CAUGHT.values())}, independently;
 five fields, every value distorted at the rate shown; y (in survey b) is {SLOPE:g} x + noise of the
 same variance as x (in survey a). {replicates} replicates of each level, each linked afresh, with
-rates Beta(1, 49) and the prior `ClusterSizes(files=True)`. How often do 95% intervals hold the
+rates Beta(1, 49) and the prior `ClusterSizes()`. How often do 95% intervals hold the
 truth? *averaged*: over {DRAWS} draws of the linkage (`propagate`, `population`). *estimate*: as if
 the estimated linkage were certain. *true links*: if it were known, which is as well as the
 analysis can do. Widths are medians. The slope is that of entities whose records match with
