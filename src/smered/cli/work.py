@@ -208,12 +208,12 @@ def example(
 
 
 def demo(
-    draws: Annotated[int, typer.Option(help="Draws kept per chain.")] = 1200,
+    draws: Annotated[int, typer.Option(help="Draws kept per chain.")] = 1500,
     burn_in: Annotated[int, typer.Option(help="Sweeps before the first draw.")] = 200,
     chains: Annotated[int, typer.Option(help="Independent chains.")] = 4,
     share: Annotated[
         float, typer.Option(help="Share of the survey's 34,945 people to simulate.")
-    ] = 0.15,
+    ] = 0.1,
     seed: Annotated[int, typer.Option(help="Seed of the data and of the sampler.")] = 0,
     threads: Annotated[int, typer.Option(help="Threads; the result does not depend on it.")] = 2,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
