@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from smered.config import Configuration, FieldTable
-from smered.config.schema import FieldType, PriorTable
+from smered.config.schema import FieldType, PriorTable, SamplingTable
 from smered.dependence import find_groups, follows, partly_dependent, slipping_share
 from smered.fields.near import as_number, read_dates
 from smered.layout import Int32s
@@ -45,6 +45,7 @@ MISSPELT = 0.02  # of different texts are similar to another: then they are wort
 MOST_LOOKED_AT = 20_000  # of them
 MOST_FILES = 50  # a column with more values says hardly which file a row came from
 WRONG_APART = 0.01  # of records: then parts of a joint field slip one by one
+MANY_DRAWS = 2000
 MANY_RECORDS = 20_000  # below, blocks save little
 MOST_PARTNERS = 2_000  # records that an average record shares its block with
 
@@ -179,10 +180,20 @@ def guess(
                 "less than it seems, and a prior that learns from it would link too many, so "
                 "that one is left out (files, blocks = false)"
             )
+    sampling = given.sampling.model_dump()
+    cheap = all(is_cheap(table) for table in fields.values())
+    if cheap and sampling == SamplingTable().model_dump():
+        sampling["draws"] = MANY_DRAWS
+        reasons["sampling"] = "fields of categories: draws are cheap, and look-alikes need many"
     data["files"] = [to_folder(place, folder) for place in data["files"]]
     if any(parse_address(place).secrets for place in given.data.files if is_address(place)):
         reasons["files"] = "the password is left out; give it in PGPASSWORD or ~/.pgpass"
-    content = given.model_dump() | {"data": data, "fields": fields, "model": model}
+    content = given.model_dump() | {
+        "data": data,
+        "fields": fields,
+        "model": model,
+        "sampling": sampling,
+    }
     return Configuration.model_validate(content), reasons
 
 
@@ -242,6 +253,12 @@ def join_columns(
             + (f"; {slips:.0%} are wrong in a part, as it seems" if wrong_apart else "")
         )
     return [members for members, _ in groups]
+
+
+def is_cheap(table: Mapping[str, Any]) -> bool:
+    """Whether values of a field only agree or differ."""
+    plain_joint = table["type"] == "joint" and not table["types"] and not table["slips"]
+    return table["type"] in ("categorical", "exact") or plain_joint
 
 
 def find_markers(columns: Any) -> list[str]:

@@ -62,6 +62,8 @@ def write_toml(config: Configuration, reasons: Mapping[str, str]) -> str:
         lines += comment(f"guessed: {reasons['prior']}")
     lines += [assignment(key, value) for key, value in model["prior"].items()]
     lines += ["", "[sampling]"]
+    if "sampling" in reasons:
+        lines += comment(f"guessed: {reasons['sampling']}")
     lines += [assignment(key, value) for key, value in config.sampling.model_dump().items()]
     for name, field in config.fields.items():
         lines += ["", f"[fields.{toml_key(name)}]"]
