@@ -46,6 +46,11 @@ def summarise_run(posterior: Posterior, estimate: Estimate) -> dict[str, Any]:
             for column, part in enumerate(posterior.model.coded)
             if not part.exact
         ],
+        "changes": [
+            {"field": field, "step": step} | numbers(rate)
+            for field in posterior.changing
+            for step, rate in posterior.changes(field).items()
+        ],
         "hyperparameters": {
             name: numbers(summarise(draws)) for name, draws in posterior.hyperparameters.items()
         },
@@ -97,7 +102,13 @@ def print_summary(summary: dict[str, Any], console: Console) -> None:
         (row["field"] + (f" in {row['file']}" if row["file"] else ""), row, ".4f")
         for row in summary["distortion"]
     ])  # fmt: skip
+    show(console, "True values that changed", "field", [
+        (f"{row['field']}, {row['step']}", row, ".4f") for row in summary.get("changes", ())
+    ])  # fmt: skip
+    told = {f"in {' + '.join(row['files'])}" for row in summary["overlap"]}  # in a table above
     for name, row in summary["hyperparameters"].items():
+        if name in told:
+            continue
         console.print(f"{name}: {row['mean']:,.2f} ({row['lower']:,.2f} to {row['upper']:,.2f})")
     asked = summary["draws_asked"]
     if summary["draws"] < asked:
