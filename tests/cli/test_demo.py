@@ -24,7 +24,7 @@ def test_demo_prints_the_result_beside_the_truth():
     assert "R-hat of beta[" in result.stdout or "draws of " in result.stdout  # the verdict
     for text in (
         "records of three",
-        "in truth 3,495",
+        "in truth 3,494",
         "82, 1989",
         "Moved, 1982",
         "FNR",

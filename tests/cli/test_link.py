@@ -258,13 +258,14 @@ def test_settings_of_link_toml_reach_the_model(smered_, files, tmp_path):
     assert [(f["a"], f["b"]) for f in run["model"]["fields"]] == [(2, 50), (2, None)]
     assert run["model"]["fields"][1]["columns"] == ["town", "year"]
     assert (run["settings"]["draws"], run["settings"]["burn_in"]) == (5, 3)
-    prior = '{ type = "cluster-sizes", files = true }'
+    prior = '{ type = "cluster-sizes", files = false }'
     text = (tmp_path / "link.toml").read_text().replace('{ type = "ewens" }', prior)
     (tmp_path / "link.toml").write_text(text)
     result = smered_("link", "--config", "link.toml", "--burn-in", "3", "--out", "run", "--force")
     assert result.code == 0, result.err
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert "weight of a" in summary["hyperparameters"]
+    assert "in a" not in summary["hyperparameters"]
+    assert "size 2" in summary["hyperparameters"]
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])

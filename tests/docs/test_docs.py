@@ -135,7 +135,7 @@ def test_readme(tmp_path, monkeypatch):
     names = {}
     for code in blocks("README.md", "python"):
         execute(code, names)
-    assert len(names["posterior"].records) == 5_707
+    assert len(names["posterior"].records) == 5_706
 
 
 @pytest.fixture
