@@ -62,8 +62,8 @@ MUTANTS = {
         "pass", COUNTS),
     "lone-values-not-counted": (
         "kernels/latent.py",
-        "layout.exact[field]):\n                statistics.level_counts[level] += 1",
-        "layout.exact[field]):\n                statistics.level_counts[level] += 0", COUNTS),
+        "layout.exact[field]):\n        statistics.level_counts[level] += 1",
+        "layout.exact[field]):\n        statistics.level_counts[level] += 0", COUNTS),
     "lone-values-taken-for-telling": (
         "kernels/latent.py", "if not mixed and (present == 1 or layout.exact[field]):",
         "if not mixed and layout.exact[field]:", COUNTS),
@@ -128,11 +128,6 @@ MUTANTS = {
         "kernels/likelihood.py",
         "found += log_or_none(1.0 - kept_before(begin, field, layout, parameters, scratch))",
         "found += 0.0", PLAIN),
-    "changes-not-counted": (
-        "kernels/changing.py", "statistics.changed[step, field] += 1",
-        "statistics.changed[step, field] += 0", GEWEKE),
-    "ridge-without-its-jacobian": (
-        "ridge.py", "part.a * np.log(beta)", "(part.a - 1.0) * np.log(beta)", WHOLE),
     "toggles-depend-on-toggles": (
         "kernels/toggles.py",
         "mark(gather(mover, ZERO, clusters, scratch), FROZEN, touched, scratch)", "pass", TOGGLES),
