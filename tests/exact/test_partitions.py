@@ -60,7 +60,11 @@ CASES = [
     for pairs in (INFORMED[name], UniformPairs())
     if isinstance(prior, UniformLabels | PitmanYor)
     or (name in SMOKE and prior not in (ClusterSizes(files=False), ClusterSizes(blocks=False)))
-    or (isinstance(prior, ClusterSizes) and ("duplicates" in name or "blocks" in name))
+    or (
+        isinstance(prior, ClusterSizes)
+        and isinstance(pairs, InformedPairs)
+        and ("duplicates" in name or "blocks" in name)
+    )
 ]
 
 
